@@ -336,7 +336,8 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             FindingLevel.PROBLEM,
             f"node {one.id} has proof that node {liar} has lied about its register, and takes "
             "nothing from it any more",
-            f"remove node {liar} from the node files, and find out who has its keys",
+            f"find out who has its keys; levywalk fleet rejoin {at} {liar} lets it in again, "
+            "without its disk",
         )
     if one.waits_to_act(at) is None and about["waits"]:
         remedy = (

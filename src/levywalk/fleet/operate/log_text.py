@@ -91,6 +91,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"node {a['node']} has signed both that the model was released and that it was not, at "
         f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
     ),
+    "let in again": lambda a: (
+        f"node {a['node']}, which had lied, may take part again: the operator has said so"
+    ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
     "left": lambda a: "has left: its edges are closed",

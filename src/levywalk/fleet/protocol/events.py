@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.protocol.token import Token
@@ -113,6 +114,12 @@ class Revive(NamedTuple):
     word: Certificate  # of the operator; see `levywalk.fleet.protocol.links.operators_word`
 
 
+class Pardoned(NamedTuple):
+    """The operator lets a node in again that was shut out because it had lied."""
+
+    pardon: Pardon
+
+
 class Joins(NamedTuple):
     """The operator adds an edge to a node."""
 
@@ -134,6 +141,7 @@ Event = (
     | Gone
     | Excused
     | Revive
+    | Pardoned
     | Joins
     | Leaves
 )

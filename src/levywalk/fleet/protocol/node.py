@@ -3,8 +3,8 @@ randomness.
 
 It is made of parts that build on each other: `NodeState` (disk and effects), `Witnesses` (what
 neighbours have seen of each other's starts), `Membership` (heartbeats and edges), `Epochs`,
-`HandOff`. This file adds the start, the timers, and the table
-that says which method takes which event.
+`HandOff`. This file adds the start, the timers, and the table that says which method takes which
+event.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from levywalk.fleet.protocol.events import (
     Got,
     Joins,
     Leaves,
+    Pardoned,
     Reached,
     Revive,
     SetTimer,
@@ -111,6 +112,7 @@ class Node(HandOff):
             Gone: self._gone,
             Excused: self._excused,
             Revive: self._revive,
+            Pardoned: self._pardoned,
             Joins: self._joins,
             Leaves: self._leaves,
         }
@@ -135,7 +137,8 @@ class Node(HandOff):
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
-        if any(lie.liar == event.sender for lie in self.disk.liars):
+        lie = self._lie_of(event.sender)
+        if lie is not None and lie.pardon is None:
             return
         if self._accepts(event, now):
             self._answers[type(event.message)](event.sender, event.message, now)
@@ -158,11 +161,14 @@ class Node(HandOff):
     def _resume(self, now: float) -> None:
         self._go_on(now)
         self._settle_debts(now)
+        for lie in self.disk.liars:
+            self._continue_above(lie, now)
         later, self.postponed = self.postponed, []
         for event in later:
             self._events[type(event)](event, now)
 
     def _tell_epoch(self, u: int, now: float) -> None:
+        self._send_link(u)
         self._beat(u, now)
 
     def _reached(self, event: Reached, now: float) -> None:

@@ -27,7 +27,15 @@ from levywalk.fleet.protocol.events import (
     Start,
     Turn,
 )
-from levywalk.fleet.protocol.messages import Greeting, Heartbeat, Prepare, Refused, Sighting
+from levywalk.fleet.protocol.messages import (
+    Exposed,
+    Fenced,
+    Greeting,
+    Heartbeat,
+    Prepare,
+    Refused,
+    Sighting,
+)
 from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.starts import (
     LINK,
@@ -41,6 +49,7 @@ from levywalk.fleet.protocol.starts import (
 
 _LATER = (Genesis, Revive, Leaves)  # what the operator asks of a node that waits is done later
 _DROPPED = (Turn, Silent)
+_ALWAYS = (Heartbeat, Fenced, Exposed)  # a node that waits learns of epochs and of lies
 
 
 class Witnesses(NodeState):
@@ -82,7 +91,7 @@ class Witnesses(NodeState):
                 self.sightings[sender] = seen._replace(commits=event.commit)
                 self.saw_more = True
         self.heard[sender] = now
-        if not self.awaited or isinstance(message, Heartbeat):
+        if not self.awaited or isinstance(message, _ALWAYS):
             return True
         if isinstance(message, Prepare) and now - self.started_at > self.terms.dead_after:
             token = message.token
@@ -193,7 +202,7 @@ class Witnesses(NodeState):
         raise NotImplementedError
 
     def _tell_epoch(self, u: int, now: float) -> None:
-        """Send a heartbeat, so that a neighbour knows the epoch before it acts."""
+        """Send the link of the known epoch, so that a neighbour knows it before it acts."""
         raise NotImplementedError
 
     def _fence(self, sender: int, why: str) -> None:

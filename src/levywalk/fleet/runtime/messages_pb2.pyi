@@ -312,13 +312,25 @@ class Fenced(_message.Message):
     link: EpochLink
     def __init__(self, link: _Optional[_Union[EpochLink, _Mapping]] = ...) -> None: ...
 
+class Pardon(_message.Message):
+    __slots__ = ("node", "epoch", "signature")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    epoch: Epoch
+    signature: bytes
+    def __init__(self, node: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
 class Lie(_message.Message):
-    __slots__ = ("link", "release")
+    __slots__ = ("link", "release", "pardon")
     LINK_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    PARDON_FIELD_NUMBER: _ClassVar[int]
     link: Opening
     release: Certificate
-    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+    pardon: Pardon
+    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ..., pardon: _Optional[_Union[Pardon, _Mapping]] = ...) -> None: ...
 
 class Exposed(_message.Message):
     __slots__ = ("lie",)

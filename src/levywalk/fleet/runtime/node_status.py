@@ -34,7 +34,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "final": None if disk.final is None else _token(disk.final),
         "degree": disk.own.degree,
         "leaving": disk.own.leaving,
-        "liars": [lie.liar for lie in disk.liars],
+        "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())

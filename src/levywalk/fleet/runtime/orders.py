@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Revive
+from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive
+from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.surviving import token_of
-from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
 from levywalk.version import __version__
 
@@ -35,6 +36,7 @@ class Orders:
             "begin": self._begin,
             "gone": self._gone,
             "revive": self._revive,
+            "pardon": self._pardon,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -52,7 +54,7 @@ class Orders:
                 f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
-        if self.process.node.awaited and not isinstance(event, Gone):
+        if self.process.node.awaited and not isinstance(event, Gone | Pardoned):
             why = waits_to_act("", self.process.node.awaited)
             raise InvalidParameter(
                 f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
@@ -124,6 +126,26 @@ class Orders:
                 "signed with the key that the manifest names, or a higher epoch is known there"
             )
         return done | {"step": token.step, "epoch": list(token.epoch)}
+
+    def _pardon(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Let a node in again that has lied, on the operator's word."""
+        node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
+        numbers = [node, *epoch] if isinstance(epoch, list) else []
+        right = len(numbers) == 4 and all(
+            type(one) is int and 0 <= one < 1 << 62 for one in numbers
+        )
+        if not right or not isinstance(signature, str):
+            raise InvalidParameter("an order to let a node in again needs the operator's word")
+        number, *place = numbers
+        pardon = Pardon(number, Epoch(*place), bytes.fromhex(signature))
+        done = self._ordered(Pardoned(pardon))
+        if str(node) in describe(self.process.node.disk)["liars"]:
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"signed with the key that the manifest names, or is not about the last lie of "
+                f"node {node}"
+            )
+        return done
 
     def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Remove old visits from the log."""

@@ -25,7 +25,7 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -191,7 +191,7 @@ class _WireRecord:
     def __init__(self, type_: Any, descriptor: Any) -> None:
         fields = descriptor.fields_by_name
         self.type, self.names = type_, type_._fields
-        self.optional = _OPTIONAL if type_ is Right else ()
+        self.optional = _OPTIONAL.get(type_, ())
         assert set(self.names) == set(fields), type_
         self.values = attrgetter(
             *self.names, self.names[0]
@@ -246,9 +246,10 @@ class _WireRecord:
         return self.type._make(values)
 
 
-_OPTIONAL = ("release", "link")  # of a right
+_OPTIONAL: dict[type, tuple[str, ...]] = {Right: ("release", "link"), Lie: ("pardon",)}
 _INNER = {
-    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Lie)
+    one.__name__: one
+    for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Pardon, Lie)
 }
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)

@@ -25,7 +25,7 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -135,7 +135,8 @@ _RIGHT = RecordField(
     OneOfField((None, None), (Certificate, _SEALED)),
     OneOfField((None, None), (Opening, _OPENING)),
 )
-_LIE = RecordField(Lie, _OPENING, _SEALED)
+_PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
+_LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
