@@ -16,7 +16,7 @@ from safetensors.numpy import load
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -60,6 +60,8 @@ openings = st.builds(
 )
 rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
+pardons = st.builds(Pardon, ints, epochs, signatures)
+lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
 statuses = st.sampled_from(HeldStatus)
@@ -93,7 +95,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     ),
     "final": st.none() | tokens,
     "end": st.none() | ends,
-    "liars": st.lists(st.builds(Lie, openings, certificates), max_size=3).map(tuple),
+    "liars": st.lists(lies, max_size=3).map(tuple),
     "starts": st.none()
     | st.builds(
         Starts,
@@ -244,6 +246,7 @@ def test_the_format_is_what_it_was() -> None:
         ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
         *(Guarded(token, 1, "finished", seal), end, (Lie(opening, seal),)),
+        (Lie(opening, seal, Pardon(1, FIRST, b"signature")),),
         *(
             Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
             Archived(token, "final", FIRST, 2),

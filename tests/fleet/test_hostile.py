@@ -40,7 +40,7 @@ from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Genesis, Start
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -1351,6 +1351,9 @@ class Chance:
         places = (self.small(), self.epoch(), self.small(), self.small())
         return Ending(*places, self.draw.randbytes(32), bytes(64), self.right())
 
+    def pardon(self) -> Pardon | None:
+        return self.draw.choice([None, Pardon(self.small(), self.epoch(), bytes(64))])
+
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
             Token: self.token,
@@ -1358,7 +1361,7 @@ class Chance:
             Certificate: self.certificate,
             EpochLink: lambda: EpochLink(self.opening(), self.right()),
             Ending: self.end,
-            Lie: lambda: Lie(self.opening(), self.certificate()),
+            Lie: lambda: Lie(self.opening(), self.certificate(), self.pardon()),
             int: lambda: self.small() if self.draw.random() < 0.8 else self.count(),
             bool: lambda: self.draw.random() < 0.5,
             bytes: lambda: self.draw.randbytes(self.draw.choice([0, 32])),

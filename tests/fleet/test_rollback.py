@@ -33,10 +33,14 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
     Certified,
+    Exposed,
+    Fenced,
     Greeting,
     Guard,
     Guarding,
@@ -62,7 +66,7 @@ from levywalk.fleet.protocol.starts import (
     start_name,
 )
 from levywalk.fleet.protocol.tensors import Malformed
-from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.wire import (
     FORMAT,
     Hello,
@@ -76,11 +80,14 @@ from levywalk.fleet.simulate.timeline import stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.codec import decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
-from tests.fleet.test_protocol import EPOCH, FLEET, TERMS, TOKEN, given_to, sent
+from tests.fleet.test_protocol import EPOCH, FLEET, HANDS, TERMS, TOKEN, given_to, sent
 from tests.fleet.test_world import CALM
 from tests.limits import mostly_more
 
 NOTHING = (b"", 0, b"", 0, False)
+NOW = Epoch(1, TOKEN.seq, 1)
+RESTORED = TOKEN._replace(epoch=NOW, base=TOKEN.step)
+GUARD = Guard(RESTORED, HANDS.regenerated(RESTORED, 2, 0))  # node 1 asks node 2
 
 
 def said(effects: list[Effect]) -> list[str]:
@@ -112,7 +119,7 @@ def answer(node: Node, *seen) -> Sighting:
 def guardian_with_old_disk() -> Node:
     """A node that guards a token of node 1, and has started again."""
     node = started()
-    node.receive(Got(1, Guard(TOKEN, FIRST)), 1.0)
+    node.receive(Got(1, GUARD), 1.0)
     return started(disk=node.disk, number=2)
 
 
@@ -227,7 +234,7 @@ def test_two_starts_from_one_disk_are_a_fork():
 def test_a_guardian_with_an_old_disk_acts_on_nothing_before_all_have_answered():
     node = guardian_with_old_disk()
     assert node.awaited == {1, 3}
-    release = Got(1, Release(EPOCH, TOKEN.seq, 3, bytes(32)))
+    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32)))
     assert not sent(node.receive(release, 1.0), Released)
     assert not done(node.receive(Silent(), 1.0))
     node.receive(Got(1, answer(node)), 1.0)
@@ -258,7 +265,7 @@ def test_a_neighbour_that_has_seen_more_fences_for_good(answered_first):
     effects = node.receive(Got(3, more), 1.0)
     assert said(effects) == ["fenced"]
     assert node.fenced.startswith(f"node 3 has seen its write {starts.commits + 5}, but")
-    release = Got(1, Release(EPOCH, TOKEN.seq, 3, bytes(32)))
+    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32)))
     for event in (release, Silent(), Turn(), Timer(), Gone(1), Genesis(FLEET.token), Reached(1)):
         assert not done(node.receive(event, 500.0))
     again = started(disk=node.disk, number=3)
@@ -344,19 +351,18 @@ def test_what_the_operator_asks_of_a_waiting_node_is_done_later():
 
 def test_messages_of_an_earlier_start_are_dropped_and_the_highest_write_is_stored():
     node = started()
-    guard = Guard(TOKEN, FIRST)
     old, new = start_name(b"0" * LINK), start_name(b"1" * LINK)
-    assert not done(node.receive(Got(1, guard, new, 9), 0.0))  # it has not greeted yet
+    assert not done(node.receive(Got(1, GUARD, new, 9), 0.0))  # it has not greeted yet
     node.receive(Got(1, Greeting(b"1" * LINK, 2, b"0" * LINK + b"1" * LINK, 5)), 0.0)
-    assert not done(node.receive(Got(1, guard, old, 9), 0.0))
-    effects = node.receive(Got(1, guard, new, 9), 0.0)
+    assert not done(node.receive(Got(1, GUARD, old, 9), 0.0))
+    effects = node.receive(Got(1, GUARD, new, 9), 0.0)
     assert sent(effects, Guarding)
     wrote = next(effect for effect in effects if isinstance(effect, Persist))
     assert wrote.slots["starts"].seen[1].commits == 9  # in the transaction that owes to it
-    node.receive(Got(1, Alive(EPOCH, TOKEN.seq), new, 12), 0.0)
+    node.receive(Got(1, Alive(NOW, TOKEN.seq), new, 12), 0.0)
     assert node.disk.starts.seen[1].commits == 9  # nothing owes to it
     assert node.sightings[1].commits == 12
-    word = Certificate(1, EPOCH, TOKEN.seq, 5, bytes(32), b"")
+    word = Certificate(1, NOW, TOKEN.seq, 5, 4, bytes(32), b"")
     effects = node.receive(Got(1, Certified(word), new, 13), 0.0)
     kinds = [type(effect) for effect in effects]
     assert kinds.index(Persist) < kinds.index(Send)  # what is forwarded owes to it
@@ -366,7 +372,7 @@ def test_messages_of_an_earlier_start_are_dropped_and_the_highest_write_is_store
 def test_writes_are_numbered_and_messages_name_the_write_that_they_need():
     node = started()
     before = node.disk.starts.commits
-    effects = node.receive(Got(1, Guard(TOKEN, FIRST)), 1.0)
+    effects = node.receive(Got(1, GUARD), 1.0)
     numbers = [effect.slots["starts"].commits for effect in effects if isinstance(effect, Persist)]
     assert numbers == list(range(before + 1, before + 1 + len(numbers)))
     written = before
@@ -392,6 +398,58 @@ def test_a_folder_of_an_earlier_incarnation_is_old():
     (told,) = sent(neighbour.receive(Got(2, again._standing()), 0.0), Sighting)
     again.receive(Got(1, told), 0.0)
     assert not again.fenced
+
+
+# Epochs and lies, while a node waits
+
+
+def test_a_node_that_waits_learns_of_a_higher_epoch_by_its_link():
+    node, neighbour = guardian_with_old_disk(), started(1)
+    higher = RESTORED._replace(epoch=Epoch(2, 3, 5), seq=3)
+    link = HANDS.regenerated(higher, 4, 3)
+    neighbour.receive(Got(0, Fenced(link)), 0.0)
+    assert neighbour.disk.known.epoch == link.epoch
+    effects = neighbour.receive(Got(2, node._standing()), 1.0)
+    told = [effect.message for effect in effects if isinstance(effect, Send) and effect.to == 2]
+    kinds = [type(message) for message in told]
+    assert kinds.index(Fenced) < kinds.index(Sighting)  # it knows the epoch before it acts
+    for message in told:
+        node.receive(Got(1, message), 1.0)
+    assert node.disk.known.link == link
+    assert node.disk.guarded is None
+    assert node.awaited == {3}
+
+
+def denied_by(liar: int, giver: int) -> tuple[Node, Lie]:
+    """A node that holds a token and has started again; the liar denies that it has released it."""
+    node = started()
+    given_to(node, TOKEN, giver, liar)
+    made = TOKEN._replace(epoch=Epoch(1, 0, liar), seq=0, step=3, base=3)
+    false = HANDS.link(LinkKind.REGENERATED, made, 5, EPOCH).opening
+    lie = Lie(false, node.disk.held.right.release)
+    assert lie.liar == liar
+    return started(disk=node.disk, number=2), lie
+
+
+def test_a_holder_that_waits_continues_above_a_lie_once_it_may_act():
+    node, lie = denied_by(0, giver=1)
+    assert said(node.receive(Got(3, Exposed(lie)), 1.0)) == ["lied"]
+    assert node.disk.liars == (lie,)
+    node.receive(Got(1, answer(node)), 1.0)
+    assert (node.disk.held.status, node.disk.held.token.epoch) == (HeldStatus.ACTIVE, EPOCH)
+    node.receive(Got(3, answer(node)), 1.0)
+    assert (node.disk.held.status, node.disk.held.token.epoch.counter) == (HeldStatus.SEEKING, 2)
+
+
+def test_nobody_waits_for_the_answer_of_a_node_that_has_lied():
+    node, lie = denied_by(1, giver=3)
+    assert node.awaited == {1, 3}
+    effects = node.receive(Got(3, Exposed(lie)), 1.0)
+    assert node.awaited == {3}
+    wrote = next(effect for effect in effects if isinstance(effect, Persist))
+    assert wrote.slots["liars"] == (lie,)
+    assert wrote.slots["starts"].seen[1].gone  # in the same transaction
+    assert started(disk=node.disk, number=3).awaited == {3}
 
 
 # On disk and on the wire

@@ -13,9 +13,16 @@ from typer.testing import CliRunner
 from levywalk.cli.main import app
 from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.running_fleet import RunningFleet
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.storage.store import NodeStore
+from tests.fleet.linked import Hands
 from tests.fleet.nodes import Running, free_ports, make
 from tests.limits import PATIENCE, eventually, mostly_more
 
@@ -120,6 +127,39 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_and_says_so(live: Run
     assert any(what.startswith(f"node {guardian} waits for the answer") for what in problems)
     assert typed("gone", live.folder, holder).exit_code == 0
     live.wait(pulse, PATIENCE)
+
+
+@pytest.mark.more
+def test_a_node_that_has_lied_is_let_in_again(live: RunningFleet) -> None:
+    fleet, liar = FleetFolder.open(live.folder), 2
+    keys = {v: Identity.open(live.folder / f"node-{v}").signer() for v in range(5)}
+    hands, born = Hands(fleet.manifest.digest, keys), Epoch(0, 0, 0)
+    made = fleet.manifest.first_token._replace(epoch=Epoch(1, 7, liar), seq=7)
+    false = hands.link(LinkKind.REGENERATED, made, 1, born).opening
+    lie = Lie(false, hands.released(liar, born, 7, 1, 3, bytes(32)))
+    live.kill(1)
+    limits = fleet.manifest.limits
+    with NodeStore(live.state(1), fleet.manifest.digest, limits=limits) as store:
+        store.persist(Persist({"liars": (lie,)}, ()))  # as if it had found out
+    live.start(1)
+    eventually(lambda: all(shut_out(live, v) == ["2"] for v in (0, 1, 3, 4)))
+    remedies = [one.remedy for one in examine(live.folder) if one.level == "problem"]
+    assert any(f"levywalk fleet rejoin {live.folder} 2 lets it in" in one for one in remedies)
+    key = live.folder / "authority" / "operator.key"
+    key.rename(key.with_name("elsewhere"))
+    refused = typed("rejoin", live.folder, liar)
+    assert refused.exit_code != 0
+    assert "operator.key does not exist" in " ".join(refused.output.split())
+    key.with_name("elsewhere").rename(key)
+    said = typed("rejoin", live.folder, liar, "--timeout", PATIENCE)
+    assert said.exit_code == 0, said.output
+    eventually(lambda: all(shut_out(live, v) == [] for v in range(5)))
+    eventually(lambda: takes_part(live, liar))
+    live.wait(live.pulse(), PATIENCE)
+
+
+def shut_out(live: RunningFleet, v: int) -> list[str]:
+    return sorted(live.statuses().get(v, {}).get("liars", {"unknown": None}))
 
 
 @pytest.mark.more

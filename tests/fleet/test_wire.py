@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
@@ -44,8 +44,8 @@ from tests.fleet.test_codec import (
     ends,
     epochs,
     large,
+    lies,
     links,
-    openings,
     scores,
     token_with,
     tokens,
@@ -58,7 +58,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     Epoch: epochs,
     Certificate: certificates,
     EpochLink: links,
-    Lie: st.builds(Lie, openings, certificates),
+    Lie: lies,
     Ending: ends,
     int: counts,
     bool: st.booleans(),
@@ -95,6 +95,7 @@ TOKEN = Token(
 SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
 OPENING = Opening(LinkKind.GIVER_GONE, Epoch(1, 2, 3), FIRST, 4, 5, b"digest", 6, b"signature")
 LINK = EpochLink(OPENING, Right(SEAL, OPENING))  # a link carries one right; the wire takes both
+PARDON = Pardon(1, Epoch(1, 2, 3), b"signature")
 END = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(None, OPENING))
 EXAMPLES: dict[str, Message] = {
     type(message).__name__: message
@@ -112,7 +113,7 @@ EXAMPLES: dict[str, Message] = {
         messages.Guard(TOKEN, LINK),
         messages.Guarding(FIRST, 1),
         messages.Fenced(LINK),
-        messages.Exposed(Lie(OPENING, SEAL)),
+        messages.Exposed(Lie(OPENING, SEAL, PARDON)),
         messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN, END),
         messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),
@@ -415,7 +416,7 @@ EVERY = [
     for path, field in paths(Frame.DESCRIPTOR.fields_by_name[name.lower()].message_type)
     for i, (bad, says) in enumerate(BAD.get(field.type, []))
     if path.split("__")[-1] not in ("inline", "address", "scores")
-    and not path.endswith(("right__release", "right__link"))  # which may be missing
+    and not path.endswith(("right__release", "right__link", "pardon"))  # which may be missing
 ]
 
 

@@ -125,6 +125,8 @@ class Epochs(Membership):
         known = self._lie_of(lie.liar)
         others = tuple(one for one in self.disk.liars if one.liar != lie.liar)
         self._put("liars", (*others, lie))
+        if lie.pardon is None:
+            self._owe(lie.liar)  # in the same transaction
         what = "lied" if lie.pardon is None else "let in again"
         self._record(what, node=lie.liar, epoch=lie.link.parent, seq=lie.link.seq)
         for u in self.neighbours:

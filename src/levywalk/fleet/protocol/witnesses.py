@@ -115,6 +115,7 @@ class Witnesses(NodeState):
         else:
             self._put("starts", starts._replace(number=starts.number + 1))
             gone = {u for u, seen in self.sightings.items() if seen.gone}
+            gone |= {lie.liar for lie in self.disk.liars if lie.pardon is None}
             self.awaited = set() if starts.fenced else set(self.neighbours) - gone
         if not self.fenced:
             self.ungreeted = set(self.neighbours)
@@ -234,11 +235,16 @@ class Witnesses(NodeState):
         if self.disk.starts is None or node not in self.disk.edges:
             self._go_on_without(node, now)
             return
-        seen = self.sightings.get(node, Seen())
-        self._see_neighbour(node, seen._replace(gone=True, owed=True))
+        self._owe(node)
         self._answered(node, now)
         if not self.awaited:
             self._settle_debts(now)
+
+    def _owe(self, node: int) -> None:
+        """Note that a neighbour is gone for good, and that this was not acted on yet."""
+        if self.disk.starts is not None and node in self.disk.edges:
+            seen = self.sightings.get(node, Seen())
+            self._see_neighbour(node, seen._replace(gone=True, owed=True))
 
     def _settle_debts(self, now: float) -> None:
         """Go on without the neighbours of which the operator has said so."""
