@@ -538,7 +538,7 @@ def test_rollbacks_with_other_faults(seeds):
     assert faults["rollback"] > len(seeds)
 
 
-def virtual_ring(steps: int = 800) -> VirtualFleet:
+def virtual_ring(steps: int = 800, *, signed: bool = False) -> VirtualFleet:
     fleet = FLEET.of(
         lw.ring(6),
         lw.homogeneous(6),
@@ -547,7 +547,7 @@ def virtual_ring(steps: int = 800) -> VirtualFleet:
         step_size="theory",
         terms=replace(TERMS, dead_after=20.0, heartbeat=5.0, retry=1.0),
     )
-    return VirtualFleet(fleet)
+    return VirtualFleet(fleet, signed=signed)
 
 
 def test_a_restart_of_the_whole_fleet_does_not_block():
@@ -569,6 +569,23 @@ def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     assert "has seen its write" in virtual.node(2).fenced
     assert virtual.run()
     assert not virtual.node(2).fenced
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0, 1.5])
+def test_a_guardian_that_rejoins_is_not_accused_of_what_its_lost_disk_had_signed(at):
+    """It has released the token, comes back from a time before that, and then without its disk."""
+    virtual = virtual_ring(signed=True)
+    virtual.run(until=at)
+    guardian = virtual.whose("guardian")
+    virtual._fault(PlannedFault("back up", guardian))
+    while not isinstance(virtual.machines[guardian].disk["guarded"].register, Certificate):
+        virtual.step()
+    virtual._fault(PlannedFault("roll back", guardian))
+    while not virtual.node(guardian).fenced:
+        virtual.step()
+    virtual._fault(PlannedFault("rejoin", guardian))
+    assert virtual.run()
+    assert not any(machine.disk["liars"] for machine in virtual.machines)
 
 
 def test_a_guardian_that_restarts_beside_a_dead_node_waits_until_it_is_gone():
