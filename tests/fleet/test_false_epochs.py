@@ -23,7 +23,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
-from tests.fleet.linked import Hands
+from tests.fleet.linked import Hands, stepped
 
 N = 8
 TERMS = HandOffTerms(b"false epochs", heartbeat=0.1, dead_after=1.0, retry=0.05, renew_after=20)
@@ -243,8 +243,7 @@ def test_the_operator_lets_a_liar_in_again_and_a_new_disk_alone_does_not() -> No
     lie = Lie(false.opening, release)
     virtual._tell(far, Got((far + 1) % N, Exposed(lie)))
     honest = [machine for v, machine in enumerate(virtual.machines) if v != liar]
-    while not all(machine.disk["liars"] == (lie,) for machine in honest):
-        virtual.step()
+    stepped(virtual, lambda: all(machine.disk["liars"] == (lie,) for machine in honest))
     virtual._fault(PlannedFault("rejoin", liar))
     virtual.run(until=virtual.now + 3 * TERMS.heartbeat)
     assert not any(virtual.machines[u].disk["edges"][liar].up for u in near)
@@ -265,10 +264,10 @@ def test_the_operator_lets_a_liar_in_again_and_a_new_disk_alone_does_not() -> No
     assert not virtual.over
     virtual._tell(far, Pardoned(signed(right)))
     pardoned = lie._replace(pardon=signed(right))
-    while not all(machine.disk["liars"] == (pardoned,) for machine in virtual.machines):
-        virtual.step()
-    while not all(virtual.machines[u].disk["edges"][liar].up for u in near):
-        virtual.step()
+    stepped(
+        virtual, lambda: all(machine.disk["liars"] == (pardoned,) for machine in virtual.machines)
+    )
+    stepped(virtual, lambda: all(virtual.machines[u].disk["edges"][liar].up for u in near))
     assert not virtual.over
     node = virtual.node(far)
     for old in (Fenced(false), Exposed(lie)):  # the false link stays false, the word stays given

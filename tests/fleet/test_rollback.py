@@ -80,6 +80,7 @@ from levywalk.fleet.simulate.timeline import stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.codec import decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
+from tests.fleet.linked import stepped
 from tests.fleet.test_protocol import EPOCH, FLEET, HANDS, TERMS, TOKEN, given_to, sent
 from tests.fleet.test_world import CALM
 from tests.limits import mostly_more
@@ -571,18 +572,19 @@ def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     assert not virtual.node(2).fenced
 
 
-@pytest.mark.parametrize("at", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("at", [0.3, 0.6, 1.0])
 def test_a_guardian_that_rejoins_is_not_accused_of_what_its_lost_disk_had_signed(at):
     """It has released the token, comes back from a time before that, and then without its disk."""
     virtual = virtual_ring(signed=True)
     virtual.run(until=at)
     guardian = virtual.whose("guardian")
     virtual._fault(PlannedFault("back up", guardian))
-    while not isinstance(virtual.machines[guardian].disk["guarded"].register, Certificate):
-        virtual.step()
+    stepped(
+        virtual,
+        lambda: isinstance(virtual.machines[guardian].disk["guarded"].register, Certificate),
+    )
     virtual._fault(PlannedFault("roll back", guardian))
-    while not virtual.node(guardian).fenced:
-        virtual.step()
+    stepped(virtual, lambda: bool(virtual.node(guardian).fenced))
     virtual._fault(PlannedFault("rejoin", guardian))
     assert virtual.run()
     assert not any(machine.disk["liars"] for machine in virtual.machines)
