@@ -54,7 +54,12 @@ def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: 
             8,
             "1 gets Prepare(e0.0 seq 1 step 1) of 0; crash after 1 effect",
         ),
-        (ReleasesWithoutRegister, "I3", 11, "2 gets Release(e0.0 seq 0 to 1) of 0"),
+        (
+            ReleasesWithoutRegister,
+            "lie",
+            11,
+            "1 gets Release(e0.0 seq 0 to 1) of 0   [it had prepared e0.0 seq 1 step 1]",
+        ),
         (AnnouncesUnguarded, "I2", 5, "1: silent (hears 0)"),
         (RedrawsAfterCrash, "I7", 5, "0: start   [it had moving e0.0 seq 0 step 1]"),
         (GenesisWithoutGuardian, "I2", 2, "0: dies   [it had active e0.0 seq 0 step 0]"),

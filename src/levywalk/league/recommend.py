@@ -200,7 +200,7 @@ def recommended(
     >>> network, problem = lw.grid(10, 10), lw.heterogeneous(100, important=1)
     >>> best = lw.recommended(network, problem)
     >>> best.pair
-    'depth_first_tour+newton_token'
+    'oldest_neighbour+newton_token'
     >>> trace = lw.run(
     ...     network, problem, best.design, update=best.update, step_size=best.step_size, steps=300
     ... )

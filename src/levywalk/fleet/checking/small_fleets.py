@@ -30,14 +30,16 @@ SMALL_FLEETS = (
         mortal=(0, 2),
     ),
     SmallFleet("path, leaving", PATH, ("on", "on"), silences=0, leaving=(0, 2)),
-    SmallFleet("path, first forgets", PATH, ("on", "on"), forgetful=0),
-    SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),
-    SmallFleet("path, last forgets", PATH, ("on", "on"), forgetful=2),
+    SmallFleet("path, first forgets", PATH, ("on", "on"), silences=0, forgetful=0),
+    SmallFleet("path, last forgets", PATH, ("on", "on"), silences=0, forgetful=2),
     SmallFleet("triangle", TRIANGLE, ("on", "on"), mortal=(0,)),
     SmallFleet("star", STAR, ("on", "back"), start=1, silences=0, mortal=(1, 2, 3)),
     SmallFleet("square", SQUARE, ("on", "on"), silences=0, mortal=(0, 1)),
 )
 LARGER_FLEETS = (
+    SmallFleet("path, silence and first forgets", PATH, ("on", "on"), forgetful=0),
+    SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),
+    SmallFleet("path, silence and last forgets", PATH, ("on", "on"), forgetful=2),
     SmallFleet("path, silence and suspicion", PATH, ("on", "on"), suspicions=1),
     SmallFleet("path, silence and leaving", PATH, ("on", "on"), leaving=(0, 2)),
     SmallFleet(
