@@ -944,7 +944,11 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         ("gone", {"node": False}, "node False is not a neighbour"),
         ("gone", {"node": [0]}, "is not a neighbour"),
         ("gone", {}, "node None is not a neighbour"),
-        ("__init__", {}, "do must be one of status, begin, gone, revive, prune, leave, stop"),
+        (
+            "__init__",
+            {},
+            "do must be one of status, begin, gone, revive, pardon, prune, leave, stop",
+        ),
         ("", {}, "do must be one of"),
     ],
 )
