@@ -88,11 +88,11 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
-        f"node {a['node']} has signed both that the model was released and that it was not, at "
+        f"node {a['neighbour']} has signed both that the model was released and that it was not, at "
         f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
     ),
     "let in again": lambda a: (
-        f"node {a['node']}, which had lied, may take part again: the operator has said so"
+        f"node {a['neighbour']}, which had lied, may take part again: the operator has said so"
     ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
