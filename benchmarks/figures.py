@@ -127,7 +127,7 @@ def _growth(rows: Rows, sizes: Rows) -> Figure | None:
         _label(axes, name, "ns per update", ", ".join(others[i] for i in fixed[name]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    all_axes[0].legend(frameon=False, fontsize=8)
+    all_axes[0].legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.06))
     figure.tight_layout()
     return figure
 

@@ -5,10 +5,10 @@ recommended pair takes with the recommended step size, over what the best of the
 takes with its step size tuned on another instance. The goal is at most 1.5. Beside it, what the
 first-order pair takes that the rules name without a trial.
 
-    python benchmarks/recommendations.py --out FOLDER [--networks cube,blocks] [--write] [--check]
+    python benchmarks/recommendations.py --out FOLDER [--networks cliques] [--write] [--check]
 
 Results are stored in FOLDER, so an interrupted run resumes. ``--write`` renews
-docs/recommendations.json, ``--check`` exits with code 1 if a goal is not met.
+benchmarks/recommendations.json, ``--check`` exits with code 1 if a goal is not met.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ EFFORT = dataclasses.replace(
     exponents=(-1.0, 0.0, 1.0, 2.0),
 )
 FIRST, TOUR = "first order, in n", "Newton token with the tour, in n"
-RESULT = Path(__file__).parents[1] / "docs" / "recommendations.json"
+RESULT = Path(__file__).with_name("recommendations.json")
 
 
 def taken(

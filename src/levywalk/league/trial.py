@@ -29,7 +29,7 @@ MOST_WORK = 3e5  # nodes times samples per node times dimension: some seconds fo
 
 
 @dataclass(frozen=True)
-class Trial:
+class PairTrial:
     """What a pair took in a trial, with the best of its step sizes.
 
     Attributes
@@ -63,7 +63,7 @@ def can_be_tried(problem: Problem) -> bool:
 
 def tried(
     network: Network, problem: Problem, walk: Walk, update: Update, accuracy: float, seed: int
-) -> Trial | None:
+) -> PairTrial | None:
     """Let a pair go for some laps with each step size; None if no step size reaches the accuracy.
 
     A step size is taken only if twice as much also reaches it, if there is such a one.
@@ -98,7 +98,7 @@ def tried(
             update=update,
             progress=False,
         )
-    found: list[Trial | None] = []
+    found: list[PairTrial | None] = []
     for i, factor in enumerate(factors):
         own = slice(i * WALKS, (i + 1) * WALKS)
         curve = mean_over_walks(trace.error[own])
@@ -108,11 +108,11 @@ def tried(
             continue
         mark = int(np.searchsorted(marks, at))
         sent, small = (a[own, mark].mean() for a in (trace.transfers, trace.small_messages))
-        found.append(Trial(factor, at, float(sent), float(small)))
+        found.append(PairTrial(factor, at, float(sent), float(small)))
     return _safest(found) if update.tunable else found[0]
 
 
-def _safest(found: list[Trial | None]) -> Trial | None:
+def _safest(found: list[PairTrial | None]) -> PairTrial | None:
     """Return the quickest of those for which twice the step size reaches the accuracy as well; what
     is at the limit in these walks is beyond it in others. If there is none, the least step size.
     """

@@ -10,7 +10,7 @@ from levywalk.league.trial import (
     FEWEST_NODES,
     LAPS,
     MOST_WORK,
-    Trial,
+    PairTrial,
     _safest,
     can_be_tried,
     tried,
@@ -45,7 +45,7 @@ def test_a_step_size_of_a_trial_reaches_the_accuracy_in_other_walks():
 
 def test_a_step_size_at_its_limit_is_not_taken():
     small, middle, large = (
-        Trial(f, s, s, 0.0) for f, s in ((1.0, 900.0), (2.0, 500.0), (4.0, 300.0))
+        PairTrial(f, s, s, 0.0) for f, s in ((1.0, 900.0), (2.0, 500.0), (4.0, 300.0))
     )
     assert _safest([small, middle, large, None]) is middle  # eight times does not get there
     assert _safest([None, small, None, None]) is small

@@ -130,7 +130,7 @@ def compiled_loop(
 ) -> Callable[..., None]:
     """Return the loop for a loss; a user's own update or walk is called by its address.
 
-    It is one function of 190 lines because numba compiles such a loop well only if it is not split
+    It is one long function because numba compiles such a loop well only if it is not split
     into functions: passing arrays to them would take four times as long as the update itself.
     """
     LOGISTIC, OWN_SLOPE, TAG = loss == LOGISTIC_LOSS, loss == OWN_LOSS, source_tag()

@@ -58,6 +58,24 @@ _eight, _four, _two, _one = (_lanes_of_predictions(count) for count in (8, 4, 2,
 
 
 @njit
+def softmax_slopes(z, outputs, label):  # type: ignore[no-untyped-def]
+    """Replace predictions by the slopes of the softmax loss; z has room for whole lanes of four."""
+    highest = z[0]
+    for c in range(1, outputs):
+        if z[c] > highest:
+            highest = z[c]
+    for c in range(0, outputs, 4):
+        store(z, np.uint64(c), exponential(load(z, np.uint64(c), 4) - highest))
+    total = 0.0
+    for c in range(outputs):
+        total += z[c]
+    share = 1.0 / total
+    for c in range(outputs):
+        z[c] *= share
+    z[label] -= 1.0
+
+
+@njit
 def slopes_at(row_at, model_at, target_at, loss, width, outputs, slopes_at):  # type: ignore[no-untyped-def]
     """Write the slopes of the sample at an address, to an address with the room of `room_of`."""
     room = np.uint64((outputs + 7) // 8 * 8)
@@ -82,19 +100,7 @@ def slopes_at(row_at, model_at, target_at, loss, width, outputs, slopes_at):  # 
         for k in range(outputs):
             slopes[k] = 2.0 * (slopes[k] - target[k])
         return
-    highest = slopes[0]
-    for k in range(1, outputs):
-        if slopes[k] > highest:
-            highest = slopes[k]
-    for k in range(0, outputs, 4):
-        store(slopes, np.uint64(k), exponential(load(slopes, np.uint64(k), 4) - highest))
-    total = 0.0
-    for k in range(outputs):
-        total += slopes[k]
-    share = 1.0 / total
-    for k in range(outputs):
-        slopes[k] *= share
-    slopes[np.int64(_numbers(target_at, 1)[0])] -= 1.0
+    softmax_slopes(slopes, outputs, np.int64(_numbers(target_at, 1)[0]))
 
 
 @njit

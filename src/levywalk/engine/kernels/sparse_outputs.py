@@ -17,8 +17,7 @@ import numpy as np
 from numba import njit
 
 from levywalk.engine.kernels.compiling import kernel
-from levywalk.engine.kernels.several_outputs import SQUARES
-from levywalk.engine.kernels.sigmoid import exponential
+from levywalk.engine.kernels.several_outputs import SQUARES, softmax_slopes
 from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.sparse_rows import (
     SAFE,
@@ -28,7 +27,6 @@ from levywalk.engine.kernels.sparse_rows import (
     SPARSE_SAGA,
     drawn_sample,
 )
-from levywalk.engine.kernels.vectors import load, store
 from levywalk.engine.kernels.words import step_hash
 
 
@@ -39,19 +37,7 @@ def _to_slopes(z, targets, i, loss, outputs):  # type: ignore[no-untyped-def]
         for c in range(outputs):
             z[c] = 2.0 * (z[c] - targets[i * outputs + c])
         return
-    highest = z[0]
-    for c in range(1, outputs):
-        if z[c] > highest:
-            highest = z[c]
-    for c in range(0, outputs, 4):
-        store(z, np.uint64(c), exponential(load(z, np.uint64(c), 4) - highest))
-    total = 0.0
-    for c in range(outputs):
-        total += z[c]
-    share = 1.0 / total
-    for c in range(outputs):
-        z[c] *= share
-    z[np.int64(targets[i])] -= 1.0
+    softmax_slopes(z, outputs, np.int64(targets[i]))
 
 
 @cache
@@ -144,7 +130,7 @@ def compiled_outputs_sgd() -> Callable[..., None]:
 def compiled_outputs_lagged(rule: int) -> Callable[..., None]:
     """Return the loop of SAG or of SAGA, whose rows are made up for later.
 
-    It is one function of 120 lines for the reason that `levywalk.engine.kernels.loop` gives.
+    It is one long function for the reason that `levywalk.engine.kernels.loop` gives.
     """
     TAG, SAG, SAGA = source_tag(), rule == SPARSE_SAG, rule == SPARSE_SAGA
 

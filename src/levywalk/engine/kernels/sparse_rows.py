@@ -228,7 +228,7 @@ def compiled_sparse_sgd() -> Callable[..., None]:
 def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
     """Return the loop of SGD with l1, of SAG or of SAGA, whose entries are made up for later.
 
-    It is one function of 150 lines for the reason that `levywalk.engine.kernels.loop` gives.
+    It is one long function for the reason that `levywalk.engine.kernels.loop` gives.
     """
     TAG, SGD, SAG, SAGA = source_tag(), rule == SPARSE_SGD, rule == SPARSE_SAG, rule == SPARSE_SAGA
 

@@ -253,7 +253,7 @@ def compiled_walkers(
 
     ``reach`` is `NEAR`, `MIDDLE` or `FAR`; beyond near, cache lines are prefetched.
 
-    It is one function of 250 lines because numba compiles such a loop well only if it is not split
+    It is one long function because numba compiles such a loop well only if it is not split
     into functions: passing arrays to them costs more than the update itself.
     """
     KIND, WIDTH, CHUNK, LINES, TAG = kind, width, chunk, lines, source_tag()
