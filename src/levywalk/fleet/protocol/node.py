@@ -59,8 +59,6 @@ from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
-_AT_WORK = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.RELEASING)
-
 
 class Node(HandOff):
     """One node's protocol:
@@ -214,9 +212,7 @@ class Node(HandOff):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
                 self._record("edge down", node=u)
         held, guarded = self.disk.held, self.disk.guarded
-        if self.awaited:  # say that this node lives, and act on nothing
-            if held is not None and held.status in _AT_WORK:
-                self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
+        if self.awaited:  # heartbeats say that this node lives; it acts on nothing
             self._announce(now)
             return
         self._greet()

@@ -7,6 +7,10 @@ those that were declared gone, the node acts on no token, register or promise of
 has seen more than the disk holds, the node is *fenced*: it takes no part any more, until the
 operator lets it rejoin without that disk.
 
+A node that waits cannot activate the token that was released to it, nor ask its guardian for
+anything. So a guardian takes every message of such a node for a sign that its holder is alive:
+restarts do not add up to the silence after which it restores the token.
+
 Every message has the sender's start and the number of the write that it depends on. The receiver
 stores the highest in the same transaction as whatever it does because of the message; so what a
 neighbour's disk owes to a write, it can testify. Messages of an earlier start are dropped.
@@ -90,6 +94,8 @@ class Witnesses(NodeState):
             if event.commit > seen.commits:
                 self.sightings[sender] = seen._replace(commits=event.commit)
                 self.saw_more = True
+            if not event.commit:  # the sender waits for answers, and cannot say that it holds
+                self.part_received(sender, now)
         self.heard[sender] = now
         if not self.awaited or isinstance(message, _ALWAYS):
             return True
@@ -166,6 +172,7 @@ class Witnesses(NodeState):
                 self._see_neighbour(sender, after)
             if (after.origin, after.number) != (seen.origin, seen.number):
                 self.ungreeted.add(sender)  # it may have forgotten this node
+                self.part_received(sender, now)
         if self.disk.starts is None:
             self._send(sender, answer)
             return
