@@ -345,15 +345,23 @@ class Machines:
     def roll_back(self, v: int, writes: int) -> None:
         """Give a node that is down its disk as it was so many writes ago.
 
-        The operator repeats which nodes are gone, because the old disk may not know.
+        The operator repeats which nodes are gone, because the old disk may not know. An old disk
+        that takes a living neighbour for gone does not wait for its answer, so nothing is promised
+        for it, and the node keeps its disk.
         """
         site = self.sites[v]
         kept = max(1, len(site.copies) - writes)
+        if self._excuses_the_living(site.copies[kept - 1]):
+            return
         site.disk = replace(site.copies[kept - 1])
         self.invariants.rolled_back(v, site.disk, len(site.copies) - kept)
         del site.copies[kept:]
         site.rolled_back = True
         site.gone += [u for u in sorted(self.said) if u not in site.gone]
+
+    def _excuses_the_living(self, disk: Disk) -> bool:
+        seen = {} if disk.starts is None else disk.starts.seen
+        return any(one.gone and not self.sites[u].dead for u, one in seen.items())
 
     def _rejoin(self, v: int) -> None:
         """Let the operator start a fenced node again without its disk."""
