@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.ending import Ending, unsigned_ending
@@ -16,6 +16,16 @@ from levywalk.fleet.protocol.links import (
 )
 from levywalk.fleet.protocol.node_state import Signer, Unsigned
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.simulate.virtual import VirtualFleet
+
+
+def stepped(virtual: VirtualFleet, until: Callable[[], bool]) -> None:
+    """Let a virtual fleet go on until something is so, which is soon."""
+    for _ in range(20_000):
+        if until():
+            return
+        virtual.step()
+    raise AssertionError("it does not happen")
 
 
 class Hands:

@@ -16,7 +16,7 @@ from safetensors.numpy import load
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.starts import LINK, Chain, Seen, Starts
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
@@ -59,9 +60,25 @@ openings = st.builds(
 )
 rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
+pardons = st.builds(Pardon, ints, epochs, signatures)
+lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
 statuses = st.sampled_from(HeldStatus)
+start_links = st.binary(min_size=LINK, max_size=LINK).map(lambda link: b"\x01" + link[1:])
+past = st.lists(start_links, max_size=8).map(tuple)
+sightings = st.builds(
+    Seen,
+    start_links,
+    st.integers(1, 2**63 - 1),
+    start_links,
+    counts,
+    st.booleans(),
+    past,
+    st.booleans(),
+) | st.sampled_from(
+    [Seen(gone=gone, owed=owed) for gone in (False, True) for owed in (False, True)]
+)
 slots: dict[str, st.SearchStrategy[Any]] = {
     "known": st.builds(Known, epochs, counts, st.none() | links),
     "own": st.builds(Own, counts, counts, st.booleans()),
@@ -78,7 +95,18 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     ),
     "final": st.none() | tokens,
     "end": st.none() | ends,
-    "liars": st.lists(st.builds(Lie, openings, certificates), max_size=3).map(tuple),
+    "liars": st.lists(lies, max_size=3).map(tuple),
+    "starts": st.none()
+    | st.builds(
+        Starts,
+        start_links,
+        st.integers(1, 2**63 - 1),
+        counts,
+        st.text(max_size=80),
+        st.dictionaries(ints, sightings, max_size=4),
+    ),
+    "chain": st.none()
+    | st.builds(Chain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -218,16 +246,21 @@ def test_the_format_is_what_it_was() -> None:
         ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
         *(Guarded(token, 1, "finished", seal), end, (Lie(opening, seal),)),
+        (Lie(opening, seal, Pardon(1, FIRST, b"signature")),),
         *(
             Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
             Archived(token, "final", FIRST, 2),
             Began(FIRST, FIRST, 3),
         ),
     ]
-    measured = Measured(FIRST, 1, (0.5, math.nan))  # a kind that was added later
-    assert {type(value) for value in values} | {Measured} == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "47a9703affaeaf28"
+    measured = Measured(FIRST, 1, (0.5, math.nan))
+    seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
+    starts = (Starts(b"o" * LINK, 4, 77, "why", seen), Chain(b"l" * 3 * LINK))
+    later = {Measured, Starts, Chain}  # kinds that were added later
+    assert {type(value) for value in values} | later == set(codec._NUMBERS)
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
 
 
 # What no node could have written

@@ -101,7 +101,7 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
     disk.held = disk.held._replace(status="active")
     sightings.look(disk)
     return SimpleNamespace(
-        node=SimpleNamespace(disk=disk),
+        node=SimpleNamespace(disk=disk, fenced="", awaited=set()),
         sightings=sightings,
         file=SimpleNamespace(id=0, neighbours=()),
         transport=SimpleNamespace(links={}),

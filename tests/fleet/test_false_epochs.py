@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
-from levywalk.fleet.protocol.evidence import Lie, refuses_lie
+from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.events import Got, Notice, Pardoned, Revive, Send
+from levywalk.fleet.protocol.evidence import Lie, Pardon, refuses_lie
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
@@ -22,8 +22,8 @@ from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.simulate.virtual import VirtualFleet
-from tests.fleet.linked import Hands
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+from tests.fleet.linked import Hands, stepped
 
 N = 8
 TERMS = HandOffTerms(b"false epochs", heartbeat=0.1, dead_after=1.0, retry=0.05, renew_after=20)
@@ -230,6 +230,55 @@ def test_a_liar_is_not_heard_any_more_and_says_so_itself_to_nobody() -> None:
     )
     assert not [one for one in effects if isinstance(one, Send | Notice)]
     assert node.disk == before
+
+
+def test_the_operator_lets_a_liar_in_again_and_a_new_disk_alone_does_not() -> None:
+    fleet = Attacked()
+    virtual = fleet.virtual
+    release = virtual.machines[fleet.holder].disk["held"].right.release
+    liar = release.guardian
+    near = lw.ring(N).neighbours(liar).tolist()
+    far = (liar + N // 2) % N
+    false = fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq)
+    lie = Lie(false.opening, release)
+    virtual._tell(far, Got((far + 1) % N, Exposed(lie)))
+    honest = [machine for v, machine in enumerate(virtual.machines) if v != liar]
+    stepped(virtual, lambda: all(machine.disk["liars"] == (lie,) for machine in honest))
+    virtual._fault(PlannedFault("rejoin", liar))
+    virtual.run(until=virtual.now + 3 * TERMS.heartbeat)
+    assert not any(virtual.machines[u].disk["edges"][liar].up for u in near)
+
+    def signed(word: Pardon, by: int = OPERATOR) -> Pardon:
+        return word._replace(signature=fleet.hands.of(by).sign(word.statement(TERMS.run)))
+
+    right = Pardon(liar, false.epoch, b"")
+    for wrong in (
+        right,
+        signed(right, by=liar),
+        signed(right._replace(epoch=Epoch(2, 9, liar))),
+        signed(right._replace(node=far)),
+        signed(right)._replace(node=far),
+    ):
+        virtual._tell(far, Pardoned(wrong))
+        assert virtual.machines[far].disk["liars"] == (lie,)
+    assert not virtual.over
+    virtual._tell(far, Pardoned(signed(right)))
+    pardoned = lie._replace(pardon=signed(right))
+    stepped(
+        virtual, lambda: all(machine.disk["liars"] == (pardoned,) for machine in virtual.machines)
+    )
+    stepped(virtual, lambda: all(virtual.machines[u].disk["edges"][liar].up for u in near))
+    assert not virtual.over
+    node = virtual.node(far)
+    for old in (Fenced(false), Exposed(lie)):  # the false link stays false, the word stays given
+        node.receive(Got((far + 1) % N, old), virtual.now)
+        assert node.disk.liars == (pardoned,)
+        assert node.disk.known.epoch != false.epoch
+    again = Lie(fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 7, release.seq).opening, release)
+    node.receive(Got((far + 1) % N, Exposed(again)), virtual.now)
+    assert node.disk.liars == (again,)  # which the word does not cover
+    node.receive(Got((far + 1) % N, Exposed(pardoned)), virtual.now)
+    assert node.disk.liars == (again,)
 
 
 def test_the_end_needs_the_guardian_of_this_very_hand_off() -> None:

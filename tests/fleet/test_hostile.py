@@ -40,7 +40,7 @@ from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Genesis, Start
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -947,7 +947,11 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         ("gone", {"node": False}, "node False is not a neighbour"),
         ("gone", {"node": [0]}, "is not a neighbour"),
         ("gone", {}, "node None is not a neighbour"),
-        ("__init__", {}, "do must be one of status, begin, gone, revive, prune, leave, stop"),
+        (
+            "__init__",
+            {},
+            "do must be one of status, begin, gone, revive, pardon, prune, leave, stop",
+        ),
         ("", {}, "do must be one of"),
     ],
 )
@@ -1167,7 +1171,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
     async def live() -> None:
         process = Process(folder / "node.toml")
         sent: list[object] = []
-        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append(message))
+        monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
         process.identity.learn((folder.parent / f"node-{NEIGHBOUR}" / "node.crt").read_bytes())
         first = process.manifest.first_token._replace(epoch=BORN, seq=1)
@@ -1230,7 +1234,7 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
         hello = process.transport.hello
         sent: list[tuple[int, Message]] = []
         monkeypatch.setattr(
-            process.transport, "send", lambda to, message: sent.append((to, message))
+            process.transport, "send", lambda to, message, *_: sent.append((to, message))
         )
         process.event(Start())
         for node, life in ((NEIGHBOUR, lives[0]), (OTHER, lives[1])):
@@ -1275,7 +1279,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     async def live() -> None:
         process = Process(folder / "node.toml")
         sent: list[object] = []
-        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append(message))
+        monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
         now = Epoch(1, 1, NEIGHBOUR)
         first = process.manifest.first_token._replace(epoch=now, seq=1)
@@ -1354,6 +1358,9 @@ class Chance:
         places = (self.small(), self.epoch(), self.small(), self.small())
         return Ending(*places, self.draw.randbytes(32), bytes(64), self.right())
 
+    def pardon(self) -> Pardon | None:
+        return self.draw.choice([None, Pardon(self.small(), self.epoch(), bytes(64))])
+
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
             Token: self.token,
@@ -1361,7 +1368,7 @@ class Chance:
             Certificate: self.certificate,
             EpochLink: lambda: EpochLink(self.opening(), self.right()),
             Ending: self.end,
-            Lie: lambda: Lie(self.opening(), self.certificate()),
+            Lie: lambda: Lie(self.opening(), self.certificate(), self.pardon()),
             int: lambda: self.small() if self.draw.random() < 0.8 else self.count(),
             bool: lambda: self.draw.random() < 0.5,
             bytes: lambda: self.draw.randbytes(self.draw.choice([0, 32])),

@@ -410,8 +410,8 @@ def test_another_run_s_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     started(tmp_path).close()
-    harm(tmp_path, "PRAGMA user_version = 3")
-    with pytest.raises(StoreForeign, match=r"state.db has schema 3, and this levywalk writes 2"):
+    harm(tmp_path, "PRAGMA user_version = 4")
+    with pytest.raises(StoreForeign, match=r"state.db has schema 4, and this levywalk writes 3"):
         NodeStore(tmp_path, RUN)
 
 
@@ -615,6 +615,17 @@ def test_neither_start_nor_status_read_the_visits(tmp_path: Path) -> None:
             store.check_pages()
 
 
+def test_a_store_of_the_second_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    started(tmp_path).close()
+    harm(tmp_path, "DELETE FROM slots WHERE name IN ('starts', 'chain')")  # it had none
+    harm(tmp_path, "PRAGMA user_version = 2")
+    with NodeStore(tmp_path, RUN) as store:
+        assert store._one("PRAGMA user_version") == 3
+        disk = store.load()
+    assert disk is not None
+    assert (disk.starts, disk.chain) == (None, None)
+
+
 def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     with started(tmp_path) as store:
         store.persist(Persist({}, (visit(0), Began(Epoch(1, 2, 3), FIRST, 7))))
@@ -628,7 +639,7 @@ def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> No
     with NodeStore(tmp_path, RUN) as store:
         store.persist(Persist({}, (visit(1),)))
         assert len(list(store.lines())) == 3
-        assert store._one("PRAGMA user_version") == 2
+        assert store._one("PRAGMA user_version") == 3
 
 
 @pytest.mark.parametrize("dim", [10, LARGE])

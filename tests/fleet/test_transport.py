@@ -51,7 +51,7 @@ class Ear:
     def closed(self, node: int, why: str) -> None:
         self.told.append(("closed", node, why))
 
-    def got(self, node: int, message: Message) -> None:
+    def got(self, node: int, message: Message, start: int, commit: int) -> None:
         self.told.append(("got", node, message))
 
     def part_received(self, node: int) -> None:
@@ -400,7 +400,7 @@ def test_only_a_fault_of_the_link_itself_ends_a_stream_and_it_is_said(pair: Pair
 
     async def test() -> None:
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
-            above.got = lambda node, message: 1 // 0  # type: ignore[assignment, method-assign, misc]
+            above.got = lambda *_: 1 // 0  # type: ignore[assignment, method-assign, misc]
             await call.write(pair.hello(LOW))
             await until(lambda: high.links[LOW].open)
             await call.write(encode_frame(LOW, Alive(BORN, 1))[0])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
@@ -44,8 +44,8 @@ from tests.fleet.test_codec import (
     ends,
     epochs,
     large,
+    lies,
     links,
-    openings,
     scores,
     token_with,
     tokens,
@@ -58,7 +58,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     Epoch: epochs,
     Certificate: certificates,
     EpochLink: links,
-    Lie: st.builds(Lie, openings, certificates),
+    Lie: lies,
     Ending: ends,
     int: counts,
     bool: st.booleans(),
@@ -95,6 +95,7 @@ TOKEN = Token(
 SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
 OPENING = Opening(LinkKind.GIVER_GONE, Epoch(1, 2, 3), FIRST, 4, 5, b"digest", 6, b"signature")
 LINK = EpochLink(OPENING, Right(SEAL, OPENING))  # a link carries one right; the wire takes both
+PARDON = Pardon(1, Epoch(1, 2, 3), b"signature")
 END = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(None, OPENING))
 EXAMPLES: dict[str, Message] = {
     type(message).__name__: message
@@ -112,9 +113,11 @@ EXAMPLES: dict[str, Message] = {
         messages.Guard(TOKEN, LINK),
         messages.Guarding(FIRST, 1),
         messages.Fenced(LINK),
-        messages.Exposed(Lie(OPENING, SEAL)),
+        messages.Exposed(Lie(OPENING, SEAL, PARDON)),
         messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN, END),
+        messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),
+        messages.Sighting(b"o" * 16, 2, b"l" * 16, 3, True, b"a" * 16),
     ]
 }
 
@@ -165,7 +168,7 @@ def test_the_format_is_what_it_was() -> None:
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "6f39ee049a66ecfe"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "f0450a01761cd778"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:
@@ -400,7 +403,7 @@ BAD: dict[int, list[tuple[Any, str]]] = {
         (2**63, "at least 0 and below"),
         (2**64 - 1, "at least 0 and below"),
     ],
-    FieldDescriptor.TYPE_BYTES: [(bytes(600), "at most (32|512) bytes, got 600")],
+    FieldDescriptor.TYPE_BYTES: [(bytes(1100), "at most (32|512|1024) bytes, got 1100")],
     FieldDescriptor.TYPE_STRING: [
         ("é" * 1001, "at most 1000 characters, got 1001|there is no link of the kind 'éé")
     ],
@@ -413,7 +416,7 @@ EVERY = [
     for path, field in paths(Frame.DESCRIPTOR.fields_by_name[name.lower()].message_type)
     for i, (bad, says) in enumerate(BAD.get(field.type, []))
     if path.split("__")[-1] not in ("inline", "address", "scores")
-    and not path.endswith(("right__release", "right__link"))  # which may be missing
+    and not path.endswith(("right__release", "right__link", "pardon"))  # which may be missing
 ]
 
 
@@ -753,7 +756,7 @@ def test_a_hello_says_everything_once_and_nothing_else() -> None:
         Reader(LIMITS, PEER).take(hello_frame(PEER, HELLO) + b"\xf8\x07\x01")
 
 
-@pytest.mark.parametrize("format_", [0, FORMAT + 1, 2**32 - 1])
+@pytest.mark.parametrize("format_", [0, 1, FORMAT + 1, 2**32 - 1])
 def test_another_format_is_known_by_its_number_and_nothing_after_it_is_taken(format_: int) -> None:
     reader = Reader(LIMITS, PEER)
     other = HELLO._replace(format=format_)

@@ -144,7 +144,7 @@ def test_nothing_reaches_a_disk_that_was_not_there_when_it_was_sent():
     world = World(CALM)
     world.run(10.0)
     before = world.events
-    world._deliver(0, 1, Alive(FIRST, 0), disks_lost=-1)
+    world._deliver(1, Got(0, Alive(FIRST, 0)), (-1, 0))
     assert world.events == before
 
 

@@ -7,7 +7,7 @@ import typer
 from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, trace
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
-from levywalk.cli.fleet.maintain import doctor, gone, leave, prune, renew, revive
+from levywalk.cli.fleet.maintain import doctor, gone, leave, prune, rejoin, renew, revive
 from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
 from levywalk.cli.fleet.start_stop import UP_EXAMPLES, begin, stop, up
 from levywalk.cli.fleet.status import STATUS_EXAMPLES, status
@@ -33,6 +33,7 @@ app.command(epilog=MODEL_EXAMPLES, short_help="Write the final model as safetens
 app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
 app.command(short_help="Say that a node will never come back.")(gone)
 app.command(short_help="Continue a walk that has died from the best copy left.")(revive)
+app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
 app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)

@@ -1,4 +1,6 @@
-"""``levywalk fleet doctor``, ``gone``, ``leave`` and ``renew``: look after a fleet."""
+"""``levywalk fleet doctor``, ``gone``, ``revive``, ``rejoin``, ``leave`` and ``renew``: look after
+a fleet.
+"""
 
 from __future__ import annotations
 
@@ -94,6 +96,43 @@ def revive(
     )
     if found.copy.line is not None:
         print("The hash over all hand-offs may begin anew: the copy was in a log.")
+
+
+def rejoin(
+    folder: Dir,
+    node: NodeNumber,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Do it although the node is neither fenced nor shut out."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait for the node's answer.")
+    ] = 120.0,
+) -> None:
+    """Let a node take part again that is fenced or shut out: its disk counts as lost, and it starts
+    as a new node.
+
+    A node is fenced if its neighbours have seen more of it than its disk holds, because the disk
+    was restored from a backup, or because a copy of it runs elsewhere. levywalk fleet status says
+    so. If a copy runs, stop it first, or let only one of the two rejoin and remove the other.
+
+    A node is shut out if it has lied about its register: levywalk fleet doctor says so. To let it
+    in again needs the operator's key (authority/operator.key), and a node that has shut it out and
+    runs here.
+    """
+    from levywalk.fleet.operate.rejoin import rejoin as rejoined
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda say: rejoined(fleet, node, force=force, timeout=timeout, say=say))
+    print(f"The old disk of node {node} is in {found.kept}.")
+    if found.pardoned:
+        print(
+            f"The nodes that run here know that node {node} may take part again, and tell others."
+        )
+    if found.started:
+        print(f"Node {node} has started as a new node. Its neighbours treat the old one as lost.")
+    else:
+        print(f"Node {node} does not run: levywalk fleet up {typed(folder)} starts it.")
 
 
 def prune(

@@ -11,6 +11,8 @@ full       a node's disk is full: its next write fails, the node stops, and star
            is room
 die        like a crash, for ever; the operator says so later, unless the fleet is eager
 wipe       the disk is lost: the operator says so, and the node starts again with nothing
+rollback   a node stops, and starts again with its disk as it was ``amount`` writes ago; if it is
+           fenced, the operator lets it rejoin some seconds later, as after a lost disk
 cut        nothing gets from the first node to the second
 split      nothing gets between the listed nodes and all others
 deaf       a node hears nobody
@@ -68,6 +70,7 @@ KINDS = (
     ("joins", 1),
     ("leaves", 1),
     ("revive", 1),
+    ("rollback", 2),
 )
 
 
@@ -239,6 +242,8 @@ def _fault(rng: Random, network: Network, at: float, kind: str) -> ScheduledFaul
             long if kind == "die" else lasts,
             rng.randrange(5) + 10 * rng.randrange(2),
         )
+    if kind == "rollback":
+        return ScheduledFault(at, kind, (v,), short, rng.choice((1, 1, 2, 3, 5, 10, 30, 100)))
     if kind == "torn":
         return ScheduledFault(at, kind, (v,), lasts, rng.randrange(2))
     if kind == "slow":

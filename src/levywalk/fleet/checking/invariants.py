@@ -84,6 +84,9 @@ class Invariants:
         self.regenerated: set[Epoch] = set()
         self.revived: dict[Place, int] = {}  # copies that the operator has revived, and where
         self.forgotten: set[Place] = set()  # registers on disks that are lost
+        self.doubtful: dict[int, int] = {}  # disks that were rolled back, and to which write
+        self.writes = [0] * len(disks)
+        self._made: list[list[tuple[int, dict[Any, Any], Any]]] = [[] for _ in disks]
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
 
@@ -91,6 +94,7 @@ class Invariants:
 
     def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line]) -> None:
         """Note one write, and check what it can break."""
+        self.writes[v] += 1
         if "known" in slots:
             self._know(v, slots["known"].epoch)
         if slots.get("liars"):
@@ -123,7 +127,10 @@ class Invariants:
                     f"and {v}",
                 )
             steps[line.step] = v, line
+            self._note(v, steps, line.step)
         elif isinstance(line, Began):
+            if line.epoch not in self.began:
+                self._note(v, self.began, line.epoch)
             if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
                 raise Violation(
                     "log",
@@ -138,6 +145,8 @@ class Invariants:
         if place in self.forgotten:
             self.forgotten.discard(place)
             self.registers.pop(place, None)
+        if place not in self.guardians:
+            self._note(v, self.guardians, place)
         if self.guardians.setdefault(place, v) != v:
             raise Violation(
                 "I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}"
@@ -147,6 +156,8 @@ class Invariants:
             if self.registers.get(place) is not None:
                 raise Violation("I3", f"node {v} has wiped the register of {_at(place)}")
             return
+        if place not in self.registers:
+            self._note(v, self.registers, place)
         if self.registers.setdefault(place, register) != register:
             raise Violation("I3", f"the register of {_at(place)} was written twice")
         if register == RegisterValue.REGENERATED:
@@ -173,6 +184,8 @@ class Invariants:
 
     def _check_choice(self, v: int, held: Held) -> None:
         made = (v, held.token.epoch, held.token.seq, held.token.version)
+        if made not in self.choices:
+            self._note(v, self.choices, made)
         if self.choices.setdefault(made, held.to) != held.to:
             raise Violation(
                 "choice",
@@ -187,6 +200,7 @@ class Invariants:
                 f"{_at(place)} became active at node {self.holders[place]} and then at node {v}",
             )
         self.holders[place] = v
+        self._note(v, self.holders, place)
         dead = [
             p
             for p, r in self.registers.items()
@@ -225,7 +239,10 @@ class Invariants:
             self.ended[v] = final.epoch
 
     def _highest(self) -> Epoch:
-        return max(disk.known.epoch for v, disk in enumerate(self.disks) if v not in self.dead)
+        return max(disk.known.epoch for v, disk in enumerate(self.disks) if self._counts(v))
+
+    def _counts(self, v: int) -> bool:
+        return v not in self.dead and v not in self.doubtful
 
     def check_copy(self) -> None:
         """Check I2."""
@@ -233,7 +250,7 @@ class Invariants:
         if not any(
             self._can_continue(disk, v, highest)
             for v, disk in enumerate(self.disks)
-            if v not in self.dead
+            if self._counts(v)
         ):
             raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
 
@@ -253,7 +270,7 @@ class Invariants:
         be sent.
         """
         for u in (held.guardian, held.giver):
-            guarded = None if u < 0 or u in self.dead else self.disks[u].guarded
+            guarded = None if u < 0 or not self._counts(u) else self.disks[u].guarded
             for found in () if guarded is None else (guarded.register, guarded.activate):
                 if isinstance(found, Certificate) and found[1:4] == (
                     held.token.epoch,
@@ -276,6 +293,8 @@ class Invariants:
     def wiped(self, v: int, disk: Disk) -> None:
         """Replace a disk by an empty one."""
         self._hold(v, None)
+        self.doubtful.pop(v, None)
+        self._made[v] = []
         self.forgotten |= {
             place for place, guardian in self.guardians.items() if guardian == v
         }  # all its registers
@@ -285,6 +304,37 @@ class Invariants:
         self.whole = False
         self.ended.pop(v, None)
         self.check_copy()
+
+    def rolled_back(self, v: int, disk: Disk, writes: int) -> None:
+        """Replace a disk by what it was so many writes ago. Nothing on it counts until it is clear
+        whether another node has seen the later writes.
+        """
+        self._hold(v, None)
+        self.disks[v] = disk
+        self.deaths += 1
+        self._known[v] = disk.known.epoch
+        self.whole = False
+        self._end(v, None)
+        self.doubtful[v] = self.writes[v] - writes
+        self.check_copy()
+
+    def rollback_is_unseen(self, v: int) -> None:
+        """No node has seen the writes that were lost with a rollback: they have not happened."""
+        writes = self.doubtful.pop(v)
+        for _, table, key in [made for made in self._made[v] if made[0] > writes]:
+            table.pop(key, None)
+        self._made[v] = [made for made in self._made[v] if made[0] <= writes]
+        self.writes[v] = writes
+        disk = self.disks[v]
+        self._end(v, disk.final)
+        self._held[v] = disk.held
+        if disk.held is not None and disk.held.status in LIVE:
+            self.live.setdefault(disk.held.token.epoch, set()).add(v)
+            self._check_single(disk.held.token.epoch)
+
+    def _note(self, v: int, table: dict[Any, Any], key: Any) -> None:
+        """Remember which write of a node has made an entry."""
+        self._made[v].append((self.writes[v], table, key))
 
     # When the walk is over
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
@@ -32,12 +33,14 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.messages import Greeting, Message, Sighting
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.setup.build import Fleet
 
 Maker = Callable[[Fleet, int, Disk], Node]
+REJOINS = 5.0  # seconds until the operator lets a fenced node rejoin
 WRITING = 10  # added to the amount of a crash: wait for the next event that writes
 
 
@@ -74,6 +77,8 @@ class WorldMachine:
     timer: int = 0
     turn: bool = False
     blank: bool = False  # whether the operator still has to say that the disk is lost
+    rolled_back: bool = False  # whether the disk is an old one, and nobody has noticed yet
+    copies: list[Disk] = field(default_factory=list)  # the disk after each write, for rollbacks
     gone: list[int] = field(
         default_factory=list
     )  # nodes that it must be told are gone, when it starts
@@ -97,6 +102,8 @@ class Machines:
         self.schedule, self.make = schedule, make
         self.fleet = schedule.fleet
         self.rng = Random(schedule.seed + 1)
+        self.greetings = Random(schedule.seed + 2)  # so that other messages fare as without them
+        self.copying = any(fault.kind == "rollback" for fault in schedule.faults)
         self.time, self.events = 0.0, 0
         self.done: Counter[str] = Counter()  # faults by kind
         self.transcript: list[str] | None = [] if keep else None
@@ -166,7 +173,11 @@ class Machines:
         site.life += 1
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
-        self.receive(v, Start())
+        self.receive(v, Start(self._drawn(v, site.life)))
+        acts = site.node is not None and not (site.node.awaited or site.node.fenced)
+        if site.rolled_back and acts:
+            site.rolled_back = False  # it acts at once: it has no neighbour left to ask
+            self.invariants.rollback_is_unseen(v)
         if v == self.fleet.start and not self.invariants.started:
             self.receive(v, Genesis(self.fleet.token))
         for a, b in self.joined:
@@ -174,6 +185,10 @@ class Machines:
                 self.receive(v, Joins(a + b - v))
         for gone in site.gone[:]:
             self._hear_gone(v, gone)
+
+    def _drawn(self, v: int, life: int) -> bytes:
+        """Return the random bytes of a start."""
+        return blake2b(b"%d|%d|%d" % (self.schedule.seed, v, life), digest_size=16).digest()
 
     def stop(self, v: int, why: str) -> None:
         """Stop a node. Its memory is lost, its disk stays."""
@@ -220,9 +235,13 @@ class Machines:
         for name, value in effect.slots.items():
             setattr(disk, name, value)
         self.invariants.persisted(v, effect.slots, effect.lines)
+        if self.copying:
+            site.copies.append(replace(disk))
 
     def _send(self, v: int, effect: Send) -> None:
         to, rng = effect.to, self.rng
+        if isinstance(effect.message, Greeting | Sighting):
+            rng = self.greetings
         if self.transcript is not None:
             self.tell(v, f"→ {to} {shown(effect.message)}")
         for _ in range(1 + (rng.random() < self.schedule.duplicates)):
@@ -233,13 +252,21 @@ class Machines:
             )
             if rng.random() < 0.02:
                 delay *= 10.0  # sometimes a message arrives much later than others
-            self._at(
-                self.time + delay, self._deliver, v, to, effect.message, self.sites[to].disks_lost
-            )
+            got = Got(v, *effect[1:])
+            disks = self._disks(v, to, effect.message)
+            self._at(self.time + delay, self._deliver, to, got, disks)
 
-    def _deliver(self, v: int, to: int, message: Any, disks_lost: int) -> None:
-        if self.sites[to].disks_lost == disks_lost and not self.blocked[v, to]:
-            self.receive(to, Got(v, message))
+    def _disks(self, v: int, to: int, message: Message) -> tuple[int, int]:
+        """Return the disks that a message is bound to: the receiver's, and for a greeting, with
+        which a connection begins, also the sender's.
+        """
+        greets = isinstance(message, Greeting | Sighting)
+        return self.sites[to].disks_lost, self.sites[v].disks_lost if greets else 0
+
+    def _deliver(self, to: int, got: Got, disks: tuple[int, int]) -> None:
+        same = self._disks(got.sender, to, got.message) == disks
+        if same and not self.blocked[got.sender, to]:
+            self.receive(to, got)
 
     def _set_timer(self, v: int, effect: SetTimer) -> None:
         site = self.sites[v]
@@ -265,6 +292,14 @@ class Machines:
             self.receive(v, Turn())
 
     def _recorded(self, v: int, effect: Notice) -> None:
+        site = self.sites[v]
+        if effect.what == "confirmed" and site.rolled_back:  # nobody has seen what it has lost
+            site.rolled_back = False
+            self.invariants.rollback_is_unseen(v)
+        if effect.what == "fenced":
+            if not site.rolled_back:
+                raise Violation("fence", f"node {v} is fenced, although its disk is right")
+            self._at(self.time + REJOINS, self._rejoin, v)
         if self.transcript is not None:
             self.tell(
                 v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items())
@@ -286,7 +321,7 @@ class Machines:
     def _fall(self, v: int, fault: ScheduledFault) -> None:
         """Stop a node: for a while, for ever, or without its disk."""
         kind = fault.kind
-        if kind in ("die", "wipe") and not self.invariants.whole:
+        if kind in ("die", "wipe") and not self.may_lose_a_disk:
             kind = "crash"  # the promise is for one permanent death at a time
         self.stop(v, kind)
         if kind == "die":
@@ -294,13 +329,54 @@ class Machines:
             self.invariants.died(v)
             self._at(self.time + fault.lasts, self._say_gone, v)
         elif kind == "wipe":
-            site = self.sites[v]
-            site.disk, site.disks_lost, site.gone = self.fleet.disk(v), site.disks_lost + 1, []
-            site.blank = True
-            self.invariants.wiped(v, site.disk)
+            self._wipe(v)
             self._at(self.time + fault.lasts, self._start, v)
         else:
             self._at(self.time + fault.lasts, self._start, v)
+
+    def _wipe(self, v: int) -> None:
+        """Replace a node's disk by an empty one."""
+        site = self.sites[v]
+        site.disk, site.disks_lost = self.fleet.disk(v), site.disks_lost + 1
+        site.gone = sorted(self.said)  # the operator repeats what the new disk does not know
+        site.blank, site.rolled_back, site.copies = True, False, []
+        self.invariants.wiped(v, site.disk)
+
+    def roll_back(self, v: int, writes: int) -> None:
+        """Give a node that is down its disk as it was so many writes ago.
+
+        The operator repeats which nodes are gone, because the old disk may not know. An old disk
+        that takes a living neighbour for gone does not wait for its answer, so nothing is promised
+        for it, and the node keeps its disk.
+        """
+        site = self.sites[v]
+        kept = max(1, len(site.copies) - writes)
+        if self._excuses_the_living(site.copies[kept - 1]):
+            return
+        site.disk = replace(site.copies[kept - 1])
+        self.invariants.rolled_back(v, site.disk, len(site.copies) - kept)
+        del site.copies[kept:]
+        site.rolled_back = True
+        site.gone += [u for u in sorted(self.said) if u not in site.gone]
+
+    def _excuses_the_living(self, disk: Disk) -> bool:
+        seen = {} if disk.starts is None else disk.starts.seen
+        return any(one.gone and not self.sites[u].dead for u, one in seen.items())
+
+    def _rejoin(self, v: int) -> None:
+        """Let the operator start a fenced node again without its disk."""
+        starts = self.sites[v].disk.starts
+        if starts is not None and starts.fenced and not self.sites[v].dead:
+            self.stop(v, "rejoins")
+            self._wipe(v)
+            self._start(v)
+
+    @property
+    def may_lose_a_disk(self) -> bool:
+        """Whether the promises allow that a disk is lost or rolled back: holder and guardian have
+        copies since the last time, and no node waits to hear whether its own disk is an old one.
+        """
+        return self.invariants.whole and not self.invariants.doubtful
 
     def _say_gone(self, gone: int) -> None:
         """Tell every node that one will never come back.
@@ -308,8 +384,9 @@ class Machines:
         Nodes that are down are told when they start.
         """
         if self.sites[gone].dead:
-            if gone in self.said or self.schedule.policy == GuardianPolicy.EAGER:
-                return  # an eager fleet continues by itself
+            eager = self.schedule.policy == GuardianPolicy.EAGER and not self.healed
+            if gone in self.said or eager:
+                return  # an eager fleet continues by itself, unless a node has started again
             self.said.add(gone)
         for v, site in enumerate(self.sites):
             if v == gone or site.dead:

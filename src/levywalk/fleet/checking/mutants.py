@@ -91,6 +91,20 @@ class GenesisWithoutGuardian(Node):
             self._go_on(now)
 
 
+class TrustsItsDisk(Node):
+    """After a start it acts at once on what is on its disk, whoever has seen more of it.
+
+    (Only rollbacks show this bug, and the model checker has none.)
+    """
+
+    def _begin_start(self, draw: bytes, now: float) -> None:
+        super()._begin_start(draw, now)
+        self.awaited = set()
+
+    def _fence(self, sender: int, why: str) -> None:
+        """Take part all the same."""
+
+
 MUTANTS: tuple[type[Node], ...] = (
     AcknowledgesBeforeCommit,
     ReleasesWithoutRegister,

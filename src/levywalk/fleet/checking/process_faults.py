@@ -19,13 +19,14 @@ from levywalk.fleet.storage.failpoints import FAILPOINTS
 
 HEALS = 10.0  # seconds within which the walk continues after a fault …
 DIES = 15.0  # … and, after a death, when dead_after has passed
-LOST_DISK = "lost disk"
+LOST_DISK, ROLLBACK = "lost disk", "rollback"
 WEIGHTS = {
     "kill": 7,
     "stop": 4,
     "failpoint": 4,
     "end": 2,
     LOST_DISK: 2,
+    ROLLBACK: 2,
     "cut link": 3,
     "cut node": 3,
     "one way": 3,
@@ -94,6 +95,7 @@ class FaultInjector:
             "failpoint",
             "end",
             LOST_DISK,
+            ROLLBACK,
             *(() if live.links is None else live.links.kinds),
         )
         self.kinds = [kind for kind in able if kinds is None or kind in kinds]
@@ -107,6 +109,7 @@ class FaultInjector:
             "failpoint": self._failpoint,
             "end": self._end,
             LOST_DISK: self._lost_disk,
+            ROLLBACK: self._rollback,
             "cut link": self._cut_link,
             "cut node": self._cut_node,
             "one way": self._one_way,
@@ -126,8 +129,9 @@ class FaultInjector:
         """
         many = min(most, self.draws.choices((1, 2, 3), (6, 3, 1))[0])
         kinds = self.draws.choices(self.kinds, [WEIGHTS[kind] for kind in self.kinds], k=many)
-        if LOST_DISK in kinds:  # one at a time: two disks could have both copies
-            kinds = [LOST_DISK, *(kind for kind in kinds if kind != LOST_DISK)]
+        lost = [kind for kind in kinds if kind in (LOST_DISK, ROLLBACK)]
+        if lost:  # one at a time: two disks could have both copies
+            kinds = [lost[0], *(kind for kind in kinds if kind not in (LOST_DISK, ROLLBACK))]
             self.settle()
         roles, faults, taken = self.live.roles(), [], set[int]()
         for kind in kinds:
@@ -265,6 +269,26 @@ class FaultInjector:
                 yield from self._dies_at(v, where)
 
         return f"node {v}" + (f", which then dies at {where}" if where else ""), stages()
+
+    def _rollback(self, v: int) -> tuple[str, Iterator[float]]:
+        span = self.draws.choice((0.3, 1.0, 3.0))
+
+        def stages() -> Iterator[float]:
+            self.live.kill(v)
+            self.live.back_up(v)
+            self.live.start(v)
+            while self.live.is_fenced(v) is None:
+                yield POLL
+            yield span
+            self.live.kill(v)
+            self.live.roll_back(v)
+            self.live.start(v)
+            while (fenced := self.live.is_fenced(v)) is None:
+                yield POLL
+            self.say(f"node {v} {'is fenced' if fenced else 'has lost nothing'}")
+            self.live.settle_rollback(v, fenced=fenced)
+
+        return f"node {v}, to {span:.1f} s before", stages()
 
     # Links
 

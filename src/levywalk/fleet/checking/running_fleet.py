@@ -5,6 +5,7 @@ it starts, kills, stops and asks them one by one.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -226,6 +227,42 @@ class RunningFleet:
         assert not self.runs(v)
         self.lost_disks += 1
         self.state(v).rename(self.state(v).with_name(f"state.lost-{self.lost_disks}"))
+
+    def back_up(self, v: int) -> None:
+        """Copy a dead node's state."""
+        assert not self.runs(v)
+        shutil.rmtree(self._backup(v), ignore_errors=True)
+        unused = shutil.ignore_patterns("control", "lock")
+        shutil.copytree(self.state(v), self._backup(v), ignore=unused)
+
+    def roll_back(self, v: int) -> None:
+        """Put the copy of a dead node's state in its place; the log on the true one can still be
+        checked.
+        """
+        self.lose_disk(v)
+        self._backup(v).rename(self.state(v))
+
+    def is_fenced(self, v: int) -> bool | None:
+        """Return whether a node's neighbours have fenced it; None if it is not known yet."""
+        about = self.statuses().get(v)
+        if about is None or about["awaits"]:
+            return None
+        return about["fenced"] is not None
+
+    def settle_rollback(self, v: int, *, fenced: bool) -> None:
+        """Let a fenced node rejoin as a new one. If it is not fenced, its true disk has lost
+        nothing that counts.
+        """
+        if fenced:
+            self.kill(v)
+            self.state(v).rename(self.state(v).with_name(f"fenced-{self.lost_disks}"))
+            self.start(v)
+        else:
+            lost = self.state(v).with_name(f"state.lost-{self.lost_disks}")
+            lost.rename(self.state(v).with_name(f"unseen-{self.lost_disks}"))
+
+    def _backup(self, v: int) -> Path:
+        return self.state(v).with_name("backup")
 
     # Status
 

@@ -59,6 +59,7 @@ class World(Machines):
         self._faults: dict[str, Callable[[ScheduledFault], None]] = {
             **dict.fromkeys(("crash", "torn", "die", "wipe"), self._arm),
             "full": self._fill,
+            "rollback": self._restore,
             "cut": self._cut,
             "split": self._split,
             "deaf": self._deaf,
@@ -117,6 +118,20 @@ class World(Machines):
         if site.node is not None and site.armed is None:
             site.armed = fault
 
+    def _restore(self, fault: ScheduledFault) -> None:
+        """Stop a node, and let it start again with an old disk.
+
+        As with a lost disk, the promise is for one at a time, and for operators who are right.
+        """
+        v = fault.nodes[0]
+        site = self.sites[v]
+        if site.node is None:
+            return
+        self.stop(v, fault.kind)
+        if self.may_lose_a_disk and not self.invariants.misled:
+            self.roll_back(v, int(fault.amount))
+        self._at(self.time + fault.lasts, self._start, v)
+
     def _fill(self, fault: ScheduledFault) -> None:
         v = fault.nodes[0]
         self.sites[v].room = False
@@ -172,6 +187,8 @@ class World(Machines):
         self.receive(fault.nodes[0], Silent())
 
     def _rumour(self, fault: ScheduledFault) -> None:
+        if any(site.rolled_back for site in self.sites):
+            return  # a witness that is declared gone cannot be heard
         self.invariants.misled = True
         self.receive(fault.nodes[0], Gone(fault.nodes[1]))
 

@@ -1,4 +1,5 @@
-"""The operator's key: with it `fleet revive` signs the word that makes an old copy a new epoch.
+"""The operator's key: with it `fleet revive` signs the word that makes an old copy a new epoch, and
+`fleet rejoin` the word that lets a node in again that had lied.
 
 `fleet init` makes it and writes it to ``authority/operator.key``, and the manifest names its public
 part, so that every node can check the word. No node has it.
@@ -7,6 +8,7 @@ part, so that every node can check the word. No node has it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from levywalk.fleet.identity.key_files import (
     ed25519_key,
@@ -18,8 +20,10 @@ from levywalk.fleet.identity.key_files import (
 )
 from levywalk.fleet.identity.library import Ed25519PrivateKey, Encoding, PublicFormat
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.evidence import Pardon
 
 OPERATOR_KEY = "operator.key"
+_Word = TypeVar("_Word", Certificate, Pardon)
 
 
 class OperatorKey:
@@ -60,6 +64,6 @@ class OperatorKey:
         """The public key, as the manifest names it."""
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
-    def signed(self, word: Certificate, run: bytes) -> Certificate:
+    def signed(self, word: _Word, run: bytes) -> _Word:
         """Return the operator's word with its signature."""
         return word._replace(signature=self._key.sign(word.statement(run)))

@@ -288,6 +288,10 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     for v in up:
         yield from _one(at, views[v], set(down))
     for v, one in sorted(views.items()):
+        waits = one.waits_to_act(at)
+        if waits is not None:
+            what, _, remedy = waits.partition("; do: ")
+            yield Finding(FindingLevel.PROBLEM, what, remedy)
         if one.error is not None:
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
@@ -332,9 +336,10 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             FindingLevel.PROBLEM,
             f"node {one.id} has proof that node {liar} has lied about its register, and takes "
             "nothing from it any more",
-            f"remove node {liar} from the node files, and find out who has its keys",
+            f"find out who has its keys; levywalk fleet rejoin {at} {liar} lets it in again, "
+            "without its disk",
         )
-    if about["waits"]:
+    if one.waits_to_act(at) is None and about["waits"]:
         remedy = (
             f"levywalk fleet up {at}; if that node will never come back, "
             f"levywalk fleet gone {at} NODE"

@@ -52,9 +52,23 @@ class NodeView(NamedTuple):
         """Its metrics of the last model that it received, or the last ones in its log."""
         return dict(self.about.get("metrics") or self.measured)
 
+    def waits_to_act(self, at: str) -> str | None:
+        """Return why it does not act on what is on its disk, and what to type; None if it does."""
+        fenced, awaited = self.about.get("fenced"), self.about.get("awaits")
+        if fenced:
+            return f"node {self.id} is fenced: {fenced}; do: levywalk fleet rejoin {at} {self.id}"
+        if awaited:
+            return (
+                f"node {self.id} {self.about['waits']}; do: levywalk fleet up {at}, or levywalk "
+                f"fleet gone {at} {awaited[0]} if it will never come back"
+            )
+        return None
+
     @property
     def tokens(self) -> list[dict[str, Any]]:
-        """Every copy of the model that it has, ready for JSON."""
+        """Every copy of the model that it has, ready for JSON; none if its disk is fenced."""
+        if self.about.get("fenced"):
+            return []
         return [self.about[name] for name in _TOKENS if self.about[name] is not None]
 
 
@@ -136,7 +150,7 @@ def fleet_status(
     losses = [about["loss"]["value"] for about in answers if about["loss"] is not None]
     up = [one.id for one in views if one.pid is not None]
     lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
-    waits = list(_waits(views, manifest, None if finals else holder, begun=begun))
+    waits = list(_waits(views, manifest, None if finals else holder, begun=begun, at=at))
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
         dead = stopped(views, manifest, epoch, waits, at)
@@ -190,6 +204,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "loss_is_infinite": loss is not None and loss["value"] == math.inf,
         "metrics": one.metrics,
         "waits": about.get("waits"),
+        "fenced": about.get("fenced"),
         "expires": about.get("expires"),
         "version": about.get("version"),
         "error": one.error,
@@ -221,6 +236,8 @@ def _holder(views: Iterable[NodeView]) -> tuple[int | None, int | None]:
     found: list[tuple[Epoch, float, int, int | None]] = []
     for one in views:
         held, guarded = one.about["held"], one.about["guarded"]
+        if one.about.get("fenced"):
+            continue
         if held is not None and held["live"]:
             found.append((Epoch(*held["epoch"]), held["seq"], one.id, held["guardian"]))
         if guarded is not None and guarded["before"] is not None:
@@ -254,13 +271,14 @@ def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | N
 
 
 def _waits(
-    views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool
+    views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool, at: str
 ) -> Iterable[str]:
     """Yield what keeps the walk from continuing."""
+    yield from (found for one in views if (found := one.waits_to_act(at)) is not None)
     for one in views:
         if one.error is not None:
             yield f"node {one.id}'s disk cannot be read: {one.error}"
-        if one.answers and one.about["waits"]:
+        if one.answers and one.about["waits"] and one.waits_to_act(at) is None:
             yield f"node {one.id} {one.about['waits']}"
     known = {one.id: one for one in views}
     if not begun and not any(one.tokens for one in views):

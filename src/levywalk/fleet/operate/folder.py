@@ -160,7 +160,7 @@ class FleetFolder:
         waited = set(self.files)
         for _ in looks(until):
             waited |= set(nodes.see_to(self.files))
-            waited = {v for v in waited if v not in nodes.ended and not self._answers(v)}
+            waited = {v for v in waited if v not in nodes.ended and not self.answers(v)}
             say(
                 f"{len(self.files) - len(waited) - len(nodes.ended)} of {len(self.files)} nodes "
                 "answer"
@@ -184,7 +184,8 @@ class FleetFolder:
         if problems:
             raise FleetProblem("\n".join(problems))
 
-    def _answers(self, node: int) -> bool:
+    def answers(self, node: int) -> bool:
+        """Whether a node runs and answers."""
         try:
             control.ask(self.files[node].state, "status", timeout=0.2)
         except LevywalkError:
@@ -215,7 +216,7 @@ class FleetFolder:
                     f"the walk starts at node {start}, which is not in this folder: run levywalk "
                     "fleet begin there"
                 )
-            if not silent and not down:
+            if not silent and not down and not any(one.about.get("awaits") for one in views):
                 control.ask(self.files[start].state, "begin")
                 self._mark()
                 return True
@@ -236,10 +237,15 @@ class FleetFolder:
     # Stopping
 
     def stop(
-        self, timeout: float = 30.0, *, force: bool = False, say: Say = nothing_said
+        self,
+        timeout: float = 30.0,
+        *,
+        force: bool = False,
+        say: Say = nothing_said,
+        nodes: Iterable[int] | None = None,
     ) -> list[int]:
-        """Stop every node that runs, and wait until its process has ended; return the stopped
-        nodes.
+        """Stop every node that runs, or those of the given ones, and wait until its process has
+        ended; return the stopped nodes.
 
         Parameters
         ----------
@@ -254,7 +260,9 @@ class FleetFolder:
         """
         reap()
         runs = {
-            v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None
+            v: pid
+            for v in (self.files if nodes is None else nodes)
+            if (pid := running(self.files[v].state)) is not None
         }
         for v, pid in runs.items():
             self._order_stop(v, pid)

@@ -20,6 +20,13 @@ def sentence(what: str, about: dict[str, Any]) -> str:
     return what if make is None else make(about)
 
 
+def _other(about: dict[str, Any]) -> int:
+    """Return the node that a report is about: log files have it under another name, because their
+    lines name the node that writes them.
+    """
+    return int(about["neighbour"] if "neighbour" in about else about["node"])
+
+
 def _began(about: dict[str, Any]) -> str:
     if about["epoch"][0] == 0:
         return f"creates the first model; node {about['guardian']} guards it"
@@ -88,14 +95,20 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
-        f"node {a['node']} has signed both that the model was released and that it was not, at "
+        f"node {_other(a)} has signed both that the model was released and that it was not, at "
         f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
+    ),
+    "let in again": lambda a: (
+        f"node {_other(a)}, which had lied, may take part again: the operator has said so"
     ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
     "left": lambda a: "has left: its edges are closed",
     "kill": lambda a: "✗ is killed",
     "lose disk": lambda a: "✗ is killed, and its disk is lost",
+    "back up": lambda a: "its disk is copied",
+    "roll back": lambda a: "✗ is killed, and starts again with an old copy of its disk",
+    "rejoin": lambda a: "→ starts again without its disk",
     "restart": lambda a: "↑ starts again",
     "leave": lambda a: "← is asked to leave",
     "join": lambda a: "→ joins",
@@ -118,6 +131,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "lost its disk": lambda a: (
         f"node {a['neighbour']} has started again without its disk: it counts as a new node"
     ),
+    "confirmed": lambda a: "all neighbours have answered: goes on with what is on its disk",
+    "fenced": lambda a: f"is fenced: {a['why']}; see levywalk fleet rejoin",
     "process is dead": lambda a: (
         f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
     ),

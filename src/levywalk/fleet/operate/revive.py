@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
 from levywalk.fleet.operate.node_processes import looks
+from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.operate.stopped import able_to_continue
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.guardian import best_copy
@@ -138,24 +138,13 @@ def _signed_word(fleet: FleetFolder, views: list[NodeView], copy: SurvivingCopy)
     """Return the operator's word that a node may continue from its copy, above all epochs that are
     known here.
     """
-    manifest, folder = fleet.manifest, fleet.path / "authority"
-    if not (folder / OPERATOR_KEY).exists():
-        raise FleetProblem(
-            f"{folder / OPERATOR_KEY} does not exist: only the operator's key, which levywalk "
-            "fleet init has made, can revive a walk; copy it there"
-        )
-    key = OperatorKey.load(folder)
-    if key.public != manifest.operator:
-        raise FleetProblem(
-            f"{folder / OPERATOR_KEY} is not the key that the manifest names: put the key of this "
-            "fleet there"
-        )
+    key = operators_key(fleet, "revive a walk")
     epochs = [Epoch(*one.about["epoch"]) for one in views]
     epochs += [Epoch(*token["epoch"]) for one in views for token in one.tokens]
     counter = max(epochs).counter + 1
     epoch = Epoch(counter, copy.seq, copy.node)
     blank = Certificate(OPERATOR, epoch, copy.seq, copy.node, OPERATOR, copy.digest, b"")
-    return key.signed(blank, manifest.digest)
+    return key.signed(blank, fleet.manifest.digest)
 
 
 def _chosen(fleet: FleetFolder, views: list[NodeView], *, force: bool) -> SurvivingCopy:

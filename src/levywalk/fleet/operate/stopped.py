@@ -32,6 +32,8 @@ def able_to_continue(views: Sequence[NodeView], winner: Epoch) -> list[int]:
     found = []
     for one in views:
         held, guarded = one.about["held"], one.about["guarded"]
+        if one.about.get("fenced"):
+            continue
         if held is not None and Epoch(*held["epoch"]) >= winner:
             certified = (tuple(held["epoch"]), held["seq"] - 1) in released
             if held["live"] or certified:
@@ -72,6 +74,9 @@ def stopped(
         return None
     said = f"the walk has stopped: no step for {silence:.0f} s"
     down = [v for v in able if v not in {one.id for one in views if one.answers}]
+    fenced = [one.waits_to_act(at) for one in views if one.about.get("fenced")]
+    if fenced:
+        return f"{said}, because {fenced[0]}"
     if able and down == able:
         return (
             f"{said}, because node {short(down)}, which can continue it, does not run or answer; "

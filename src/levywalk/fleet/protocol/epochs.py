@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.events import Pardoned
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
 from levywalk.fleet.protocol.links import (
     EpochLink,
@@ -81,7 +82,7 @@ class Epochs(Membership):
         one, known = link.opening, self.disk.known.link
         lied = max((lie.link.epoch.counter for lie in self.disk.liars), default=0)
         why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
-        if why is None and any(lie.liar == one.epoch.node for lie in self.disk.liars):
+        if why is None and any(lie.covers(one.epoch.node, one.epoch) for lie in self.disk.liars):
             why = f"node {one.epoch.node} has lied about its register"
         denied = [release for release in self._releases() if contradicts(one, release)]
         if why is None and (denied or (known is not None and overrides(known.opening, link))):
@@ -97,9 +98,9 @@ class Epochs(Membership):
     # Lies
 
     def _exposed(self, sender: int, message: Exposed, now: float) -> None:
-        """Note that a node has lied, if it is proved."""
-        lie = message.lie
-        if any(one.liar == lie.liar for one in self.disk.liars):
+        """Note that a node has lied, or may take part again, if it is proved."""
+        lie, known = message.lie, self._lie_of(message.lie.liar)
+        if known is not None and lie.weight <= known.weight:
             return
         why = refuses_lie(lie, self.terms.run, self.signer)
         if why is None:
@@ -107,20 +108,47 @@ class Epochs(Membership):
         else:
             self._record("refused", sender=sender, why=why)
 
+    def _pardoned(self, event: Pardoned, now: float) -> None:
+        """The operator lets a node in again."""
+        lie = self._lie_of(event.pardon.node)
+        if lie is not None:
+            self._exposed(OPERATOR, Exposed(lie._replace(pardon=event.pardon)), now)
+
+    def _lie_of(self, node: int) -> Lie | None:
+        return next((lie for lie in self.disk.liars if lie.liar == node), None)
+
     def _expose(self, lie: Lie, now: float) -> None:
-        """Keep the proof of a lie, tell the neighbours, stop its branch and continue above it."""
-        self._put("liars", (*self.disk.liars, lie))
-        self._record("lied", node=lie.liar, epoch=lie.link.parent, seq=lie.link.seq)
+        """Keep the proof of a lie, tell the neighbours, stop its branch and continue above it.
+
+        If the operator has let the node in again, do not shut it out.
+        """
+        known = self._lie_of(lie.liar)
+        others = tuple(one for one in self.disk.liars if one.liar != lie.liar)
+        self._put("liars", (*others, lie))
+        if lie.pardon is None:
+            self._owe(lie.liar)  # in the same transaction
+        what = "lied" if lie.pardon is None else "let in again"
+        self._record(what, node=lie.liar, epoch=lie.link.parent, seq=lie.link.seq)
         for u in self.neighbours:
-            if u != lie.liar:
+            if u != lie.liar or lie.pardon is not None:
                 self._send(u, Exposed(lie))
         if lie.liar == self.id:
             return  # others do not listen to this node any more
+        if known is not None and known.link.epoch == lie.link.epoch:
+            return  # all that follows was done before
         self._stop_branch(lie.link)
-        self._shut_out(lie.liar, now)  # which replaces it, if it guards the token of this node
+        if lie.pardon is None:
+            self._shut_out(lie.liar, now)  # and replace it, if it guards the token of this node
+        self._continue_above(lie, now)
+
+    def _continue_above(self, lie: Lie, now: float) -> None:
+        """If this node holds the token that a lie denies, continue in a higher epoch, as soon as it
+        may act.
+        """
         held = self.disk.held
         if (
-            held is not None
+            not self.awaited
+            and held is not None
             and held.status not in (HeldStatus.PREPARED, HeldStatus.SEEKING)
             and held.token.epoch == lie.link.parent
         ):

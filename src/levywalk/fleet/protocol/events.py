@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.protocol.token import Token
@@ -22,6 +23,8 @@ class Send(NamedTuple):
 
     to: int
     message: Message
+    start: int = 0  # the name of the sender's start …
+    commit: int = 0  # … and the number of the write that the message depends on; 0: not told
 
 
 class SetTimer(NamedTuple):
@@ -47,6 +50,8 @@ Effect = Persist | Send | SetTimer | Again | Notice
 class Start(NamedTuple):
     """The node starts, for the first time or again with its disk."""
 
+    draw: bytes = b""  # random bytes, if a process has started; empty if one only slept
+
 
 class Genesis(NamedTuple):
     """The first token is created here."""
@@ -59,6 +64,8 @@ class Got(NamedTuple):
 
     sender: int
     message: Message
+    start: int = 0  # see `Send`
+    commit: int = 0
 
 
 class Timer(NamedTuple):
@@ -83,7 +90,17 @@ class Silent(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The operator says that a node will never come back."""
+    """The operator says that a node will never come back.
+
+    If it is not for good, the operating system has said that its process does not exist now.
+    """
+
+    node: int
+    for_good: bool = True
+
+
+class Excused(NamedTuple):
+    """A node is not a neighbour any more: nobody waits for its answer to a greeting."""
 
     node: int
 
@@ -97,6 +114,12 @@ class Revive(NamedTuple):
     word: Certificate  # of the operator; see `levywalk.fleet.protocol.links.operators_word`
 
 
+class Pardoned(NamedTuple):
+    """The operator lets a node in again that was shut out because it had lied."""
+
+    pardon: Pardon
+
+
 class Joins(NamedTuple):
     """The operator adds an edge to a node."""
 
@@ -107,4 +130,18 @@ class Leaves(NamedTuple):
     """The operator removes this node."""
 
 
-Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Revive | Joins | Leaves
+Event = (
+    Start
+    | Genesis
+    | Got
+    | Timer
+    | Turn
+    | Reached
+    | Silent
+    | Gone
+    | Excused
+    | Revive
+    | Pardoned
+    | Joins
+    | Leaves
+)

@@ -11,14 +11,40 @@ gave to others stay valid: the release that it denies may be the right of the ho
   of it, and so stops that branch.
 - The holder of the token that the link denies continues in an epoch above the false one, with
   another guardian. If there is no such holder any more, the operator revives the walk.
+- The operator can let the node in again, without its disk (`fleet rejoin`): the proof is kept and
+  spread together with a `Pardon`, which the operator has signed. It covers what the node has signed
+  up to the epoch of the lie; a lie about a later epoch shuts the node out again.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.links import Opening, Verifier, contradicts
+from levywalk.fleet.protocol.token import Epoch
+
+_PARDON = struct.Struct("<4q")
+
+
+class Pardon(NamedTuple):
+    """The operator's word that a node which has lied may take part again."""
+
+    node: int
+    epoch: Epoch  # of the false link; lies about later epochs are not covered
+    signature: bytes
+
+    def statement(self, run: bytes) -> bytes:
+        """Return the bytes that are signed.
+
+        Examples
+        --------
+        >>> one = Pardon(3, Epoch(1, 7, 3), b"")
+        >>> one.statement(b"run") == one._replace(node=4).statement(b"run")
+        False
+        """
+        return b"pardon|" + run + b"|" + _PARDON.pack(self.node, *self.epoch)
 
 
 class Lie(NamedTuple):
@@ -26,11 +52,36 @@ class Lie(NamedTuple):
 
     link: Opening
     release: Certificate
+    pardon: Pardon | None = None  # if the operator has let the node in again
 
     @property
     def liar(self) -> int:
         """Who has signed both."""
         return self.release.guardian
+
+    @property
+    def weight(self) -> tuple[Epoch, bool]:
+        """Of what is known about the lies of one node, the value with the highest weight counts,
+        so that all nodes come to the same, whatever they hear first.
+        """
+        return self.link.epoch, self.pardon is not None
+
+    def covers(self, node: int, epoch: Epoch) -> bool:
+        """Return whether nothing is accepted that a node has signed about an epoch.
+
+        Examples
+        --------
+        >>> from levywalk.fleet.protocol.links import LinkKind
+        >>> first, false = Epoch(0, 0, 1), Epoch(1, 7, 3)
+        >>> link = Opening(LinkKind.REGENERATED, false, first, 7, 9, b"", 4, b"")
+        >>> lie = Lie(link, Certificate(3, first, 7, 5, 2, b"", b""))
+        >>> lie.covers(3, Epoch(2, 8, 3)), lie.covers(4, Epoch(2, 8, 4))
+        (True, False)
+        >>> after = lie._replace(pardon=Pardon(3, false, b""))
+        >>> after.covers(3, Epoch(2, 8, 3)), after.covers(3, false)
+        (False, True)
+        """
+        return node == self.liar and (self.pardon is None or epoch <= self.link.epoch)
 
 
 def refuses_lie(lie: Lie, run: bytes, keys: Verifier) -> str | None:
@@ -40,7 +91,14 @@ def refuses_lie(lie: Lie, run: bytes, keys: Verifier) -> str | None:
         return "the two statements are not of one node"
     if not contradicts(lie.link, lie.release):
         return f"the two statements of node {who} do not contradict each other"
-    for one in lie:
+    for one in (lie.link, lie.release):
         if not keys.verify(who, one.statement(run), one.signature):
             return f"node {who} has not signed both statements"
+    pardon = lie.pardon
+    if pardon is None:
+        return None
+    if pardon[:2] != (who, lie.link.epoch):
+        return f"the operator's word is not about this lie of node {who}"
+    if not keys.verify(OPERATOR, pardon.statement(run), pardon.signature):
+        return f"the operator has not signed that node {who} may take part again"
     return None

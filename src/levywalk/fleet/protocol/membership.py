@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Joins, Leaves
 from levywalk.fleet.protocol.messages import Heartbeat
-from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.records import Edge
+from levywalk.fleet.protocol.witnesses import Witnesses
 
 
-class Membership(NodeState):
+class Membership(Witnesses):
     """Heartbeats, the agreement of both ends about each edge, joining and leaving."""
 
     def _announce(self, now: float) -> None:
@@ -87,6 +87,7 @@ class Membership(NodeState):
         self.acknowledged.clear()
         self._put("own", own._replace(pending=max(own.degree, own.pending) + 1))
         self._set_edge(event.node, Edge(0, False, 1, self.site.scores, joined=False))
+        self._greet_newcomer(event.node)
         self._beat(event.node, now)
 
     def _leaves(self, event: Leaves, now: float) -> None:

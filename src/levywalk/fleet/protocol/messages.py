@@ -26,6 +26,8 @@ message         from → to               meaning
                                         of our edge
 `Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
                                         the final token
+`Greeting`      neighbour → neighbour   I have started; what have you seen of me?
+`Sighting`      neighbour → neighbour   the answer: this is the last that I saw of you
 ==============  ======================  ============================================================
 """
 
@@ -161,6 +163,26 @@ class Finished(NamedTuple):
     end: Ending
 
 
+class Greeting(NamedTuple):
+    """The starts of the sender from its present disk, and the number of its last write."""
+
+    origin: bytes  # the link of the first start
+    number: int
+    links: bytes  # the links of the last starts; the last one is of the present start
+    commits: int
+
+
+class Sighting(NamedTuple):
+    """What the sender has last seen of the receiver; a number of 0 is nothing."""
+
+    origin: bytes
+    number: int
+    link: bytes  # of that start
+    commits: int  # the highest number of a write
+    replaced: bool  # whether the greeting came from an earlier disk than the last one seen
+    answers: bytes  # the last link of the greeting
+
+
 Message = (
     Prepare
     | Prepared
@@ -178,4 +200,6 @@ Message = (
     | Exposed
     | Heartbeat
     | Finished
+    | Greeting
+    | Sighting
 )

@@ -154,6 +154,8 @@ class NextNode(Epochs):
         if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
             return
         if self._signed(certificate):
+            if self.saw_more:
+                self._commit()  # what is forwarded may be all that is known of its sender's write
             self.word = certificate
             self._speak()
 

@@ -1,9 +1,10 @@
 """One node's protocol as a pure state machine: events in, effects out, without I/O, clock or
 randomness.
 
-It is made of parts that build on each other: `NodeState` (disk and effects), `Membership`
-(heartbeats and edges), `Epochs`, `HandOff`. This file adds the start, the timers, and the table
-that says which method takes which event.
+It is made of parts that build on each other: `NodeState` (disk and effects), `Witnesses` (what
+neighbours have seen of each other's starts), `Membership` (heartbeats and edges), `Epochs`,
+`HandOff`. This file adds the start, the timers, and the table that says which method takes which
+event.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from levywalk.fleet.protocol.ending import refuses_ending
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
+    Excused,
     Genesis,
     Gone,
     Got,
     Joins,
     Leaves,
+    Pardoned,
     Reached,
     Revive,
     SetTimer,
@@ -37,6 +40,7 @@ from levywalk.fleet.protocol.messages import (
     Exposed,
     Fenced,
     Finished,
+    Greeting,
     Guard,
     Guarding,
     Heartbeat,
@@ -47,6 +51,7 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Sighting,
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
@@ -91,6 +96,8 @@ class Node(HandOff):
             Exposed: self._exposed,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
+            Greeting: self._greeting,
+            Sighting: self._sighting,
         }
         self._events: dict[type, Callable[..., None]] = {
             Got: self._got,
@@ -101,7 +108,9 @@ class Node(HandOff):
             Reached: self._reached,
             Silent: self._silent,
             Gone: self._gone,
+            Excused: self._excused,
             Revive: self._revive,
+            Pardoned: self._pardoned,
             Joins: self._joins,
             Leaves: self._leaves,
         }
@@ -111,7 +120,8 @@ class Node(HandOff):
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Handle one event; return the effects."""
         self.out = []
-        self._events[type(event)](event, now)
+        if self._allows(event, now):
+            self._events[type(event)](event, now)
         if self._changed:  # the disk was changed, and no message was sent
             self._commit()
         at = min(self.tick_at, self.retry_at)
@@ -125,10 +135,11 @@ class Node(HandOff):
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
-        if any(lie.liar == event.sender for lie in self.disk.liars):
+        lie = self._lie_of(event.sender)
+        if lie is not None and lie.pardon is None:
             return
-        self.heard[event.sender] = now
-        self._answers[type(event.message)](event.sender, event.message, now)
+        if self._accepts(event, now):
+            self._answers[type(event.message)](event.sender, event.message, now)
 
     # Start
 
@@ -137,7 +148,26 @@ class Node(HandOff):
         self.heard = dict.fromkeys(self.neighbours, now)
         self.holder_heard = now
         self.tick_at = now
+        self._begin_start(event.draw, now)
+        if not self.fenced:
+            self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        if not self._waits_for_witnesses(now):
+            super()._go_on(now)
+
+    def _resume(self, now: float) -> None:
         self._go_on(now)
+        self._settle_debts(now)
+        for lie in self.disk.liars:
+            self._continue_above(lie, now)
+        later, self.postponed = self.postponed, []
+        for event in later:
+            self._events[type(event)](event, now)
+
+    def _tell_epoch(self, u: int, now: float) -> None:
+        self._send_link(u)
+        self._beat(u, now)
 
     def _reached(self, event: Reached, now: float) -> None:
         """Send a heartbeat to a neighbour that is connected again, and send again what needs an
@@ -145,6 +175,7 @@ class Node(HandOff):
         """
         if event.node in self.disk.edges:
             self.heard[event.node] = now
+            self._greet_newcomer(event.node)
             for lie in self.disk.liars:
                 self._send(event.node, Exposed(lie))
             self._beat(event.node, now)
@@ -181,6 +212,10 @@ class Node(HandOff):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
                 self._record("edge down", node=u)
         held, guarded = self.disk.held, self.disk.guarded
+        if self.awaited:  # heartbeats say that this node lives; it acts on nothing
+            self._announce(now)
+            return
+        self._greet()
         if held is not None and held.status != HeldStatus.PREPARED and held.guardian != NOBODY:
             if not self._hears(held.guardian, now) and self.terms.policy == GuardianPolicy.EAGER:
                 self._without_guardian(held, now)
@@ -255,22 +290,26 @@ class Node(HandOff):
         """The operator says that a node is gone: restore the token if that node held it, and
         replace that node if it guarded it.
         """
-        self.heard[event.node] = float("-inf")
-        edge = self.disk.edges.get(event.node)
+        if event.for_good:
+            self._declared_gone(event.node, now)
+        elif not self.awaited:
+            self._go_on_without(event.node, now)
+
+    def _go_on_without(self, node: int, now: float) -> None:
+        self.heard[node] = float("-inf")
+        edge = self.disk.edges.get(node)
         if edge is not None and (
             edge.up or edge.degree > 1
         ):  # if it comes back, it may have fewer edges
-            self._set_edge(
-                event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1)
-            )
+            self._set_edge(node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status == HeldStatus.PREPARED and held.giver == event.node:
+        if held is not None and held.status == HeldStatus.PREPARED and held.giver == node:
             self._put(
                 "held", held._replace(giver=NOBODY)
             )  # once activated, the token will need another guardian
-        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == event.node:
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == node:
             self._without_guardian(held, now)
-        elif guarded is not None and guarded.holder == event.node:
+        elif guarded is not None and guarded.holder == node:
             if isinstance(
                 guarded.register, Certificate
             ):  # forward the certificate from now on, also after a crash

@@ -7,10 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Effect, Notice, Persist, Send
+from levywalk.fleet.protocol.events import Effect, Event, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Held, HeldStatus, Line
+from levywalk.fleet.protocol.starts import Seen, start_name
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
@@ -71,6 +72,14 @@ class NodeState:
             None  # certificate to forward because its receiver may not have got it
         )
         self.acknowledged: set[int] = set()  # neighbours that know this node's new degree
+        # What was seen of the neighbours: ahead of the disk until the next write (`witnesses`).
+        self.sightings: dict[int, Seen] = {} if disk.starts is None else dict(disk.starts.seen)
+        self.saw_more = False
+        self.awaited: set[int] = set()  # neighbours without whose answers it must not act
+        self.ungreeted: set[int] = set()  # neighbours that have not answered the greeting
+        self.postponed: list[Event] = []  # what the operator asked for while answers are awaited
+        self.started_at = 0.0
+        self.start_name = 0 if disk.chain is None else start_name(disk.chain.links)
         self.out: list[Effect] = []
         self._changed: dict[str, object] = {}
         self._lines: list[Line] = []
@@ -86,13 +95,23 @@ class NodeState:
 
         This happens before any message is sent that depends on them.
         """
+        starts = self.disk.starts
+        if starts is not None:
+            seen = dict(self.sightings) if self.saw_more else starts.seen
+            self.saw_more = False
+            self._put("starts", starts._replace(commits=starts.commits + 1, seen=seen))
         self.out.append(Persist(self._changed, tuple(self._lines)))
         self._changed, self._lines = {}, []
 
     def _send(self, to: int, message: Message) -> None:
         if self._changed:
             self._commit()
-        self.out.append(Send(to, message))
+        starts = self.disk.starts
+        if starts is None:
+            self.out.append(Send(to, message))
+        else:
+            commit = 0 if self.awaited else starts.commits
+            self.out.append(Send(to, message, self.start_name, commit))
 
     def _record(self, what: str, **about: object) -> None:
         self.out.append(Notice(what, about))

@@ -12,6 +12,7 @@ from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
+from levywalk.fleet.protocol.starts import Chain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
@@ -104,6 +105,8 @@ class Disk:
     held: Held | None = None
     guarded: Guarded | None = None
     final: Token | None = None
+    starts: Starts | None = None  # None before the first start that drew a random number
+    chain: Chain | None = None
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )

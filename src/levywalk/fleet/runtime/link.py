@@ -51,6 +51,7 @@ class Outgoing(NamedTuple):
 
     frame: bytes
     tensors: list[Tensor]
+    mark: bytes = b""  # what follows the frame, and is not part of what is sent again
 
 
 class Link:
@@ -133,7 +134,7 @@ async def send_waiting(link: Link, call: Call) -> None:
         while link.call is call:
             while link.waiting:
                 out = link.under_way = link.waiting.popleft()
-                await call.write(out.frame)
+                await call.write(out.frame + out.mark)
                 for tensor in out.tensors:
                     for frame in chunk_frames(tensor):
                         await call.write(frame)

@@ -7,8 +7,10 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed")
+    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting")
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
     GUARDIAN_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -28,7 +30,11 @@ class Frame(_message.Message):
     FENCED_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     EXPOSED_FIELD_NUMBER: _ClassVar[int]
+    GREETING_FIELD_NUMBER: _ClassVar[int]
+    SIGHTING_FIELD_NUMBER: _ClassVar[int]
     sender: int
+    start: int
+    commit: int
     guardian_certificate: bytes
     chunk: bytes
     prepare: Prepare
@@ -48,7 +54,9 @@ class Frame(_message.Message):
     fenced: Fenced
     finished: Finished
     exposed: Exposed
-    def __init__(self, sender: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ...) -> None: ...
+    greeting: Greeting
+    sighting: Sighting
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
@@ -304,13 +312,25 @@ class Fenced(_message.Message):
     link: EpochLink
     def __init__(self, link: _Optional[_Union[EpochLink, _Mapping]] = ...) -> None: ...
 
+class Pardon(_message.Message):
+    __slots__ = ("node", "epoch", "signature")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    epoch: Epoch
+    signature: bytes
+    def __init__(self, node: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
 class Lie(_message.Message):
-    __slots__ = ("link", "release")
+    __slots__ = ("link", "release", "pardon")
     LINK_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    PARDON_FIELD_NUMBER: _ClassVar[int]
     link: Opening
     release: Certificate
-    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+    pardon: Pardon
+    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ..., pardon: _Optional[_Union[Pardon, _Mapping]] = ...) -> None: ...
 
 class Exposed(_message.Message):
     __slots__ = ("lie",)
@@ -345,3 +365,31 @@ class Finished(_message.Message):
     token: Token
     end: Ending
     def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., end: _Optional[_Union[Ending, _Mapping]] = ...) -> None: ...
+
+class Greeting(_message.Message):
+    __slots__ = ("origin", "number", "links", "commits")
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    origin: bytes
+    number: int
+    links: bytes
+    commits: int
+    def __init__(self, origin: _Optional[bytes] = ..., number: _Optional[int] = ..., links: _Optional[bytes] = ..., commits: _Optional[int] = ...) -> None: ...
+
+class Sighting(_message.Message):
+    __slots__ = ("origin", "number", "link", "commits", "replaced", "answers")
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    origin: bytes
+    number: int
+    link: bytes
+    commits: int
+    replaced: bool
+    answers: bytes
+    def __init__(self, origin: _Optional[bytes] = ..., number: _Optional[int] = ..., link: _Optional[bytes] = ..., commits: _Optional[int] = ..., replaced: _Optional[bool] = ..., answers: _Optional[bytes] = ...) -> None: ...

@@ -34,7 +34,8 @@ def describe(disk: Disk) -> dict[str, Any]:
         "final": None if disk.final is None else _token(disk.final),
         "degree": disk.own.degree,
         "leaving": disk.own.leaving,
-        "liars": [lie.liar for lie in disk.liars],
+        "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
+        "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
@@ -84,6 +85,27 @@ def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
+    return None
+
+
+def waits_to_act(fenced: str, awaited: set[int]) -> str | None:
+    """Return why a node that has started again does not act yet, or never will, in words.
+
+    Examples
+    --------
+    >>> waits_to_act("", {5, 3})
+    'waits for the answers of nodes 3, 5: what have they seen of it before it started again?'
+    """
+    if fenced:
+        return f"is fenced: {fenced}"
+    if awaited:
+        many = "s" if len(awaited) > 1 else ""
+        who = ", ".join(str(u) for u in sorted(awaited))
+        word = "they" if many else "it"
+        return (
+            f"waits for the answer{many} of node{many} {who}: what {'have' if many else 'has'} "
+            f"{word} seen of it before it started again?"
+        )
     return None
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Revive
+from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive
+from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.surviving import token_of
-from levywalk.fleet.protocol.token import Token
-from levywalk.fleet.runtime.node_status import describe, waits_for
+from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Orders:
             "begin": self._begin,
             "gone": self._gone,
             "revive": self._revive,
+            "pardon": self._pardon,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -47,6 +49,17 @@ class Orders:
         return order(asked)
 
     def _ordered(self, event: Event) -> dict[str, Any]:
+        if self.process.node.fenced:
+            raise InvalidParameter(
+                f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
+                f"fleet rejoin DIR {self.process.file.id}"
+            )
+        if self.process.node.awaited and not isinstance(event, Gone | Pardoned):
+            why = waits_to_act("", self.process.node.awaited)
+            raise InvalidParameter(
+                f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
+                "(levywalk fleet gone), and try again"
+            )
         self.process.event(event)
         if self.process.out_of_order or self.process.failed:
             raise InvalidParameter(
@@ -114,6 +127,26 @@ class Orders:
             )
         return done | {"step": token.step, "epoch": list(token.epoch)}
 
+    def _pardon(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Let a node in again that has lied, on the operator's word."""
+        node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
+        numbers = [node, *epoch] if isinstance(epoch, list) else []
+        right = len(numbers) == 4 and all(
+            type(one) is int and 0 <= one < 1 << 62 for one in numbers
+        )
+        if not right or not isinstance(signature, str):
+            raise InvalidParameter("an order to let a node in again needs the operator's word")
+        number, *place = numbers
+        pardon = Pardon(number, Epoch(*place), bytes.fromhex(signature))
+        done = self._ordered(Pardoned(pardon))
+        if str(node) in describe(self.process.node.disk)["liars"]:
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"signed with the key that the manifest names, or is not about the last lie of "
+                f"node {node}"
+            )
+        return done
+
     def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Remove old visits from the log."""
         limits = {name: asked.get(name) for name in ("keep_bytes", "older_than")}
@@ -130,8 +163,10 @@ class Orders:
 
     def status(self) -> dict[str, Any]:
         """Return the status of this node."""
-        disk = self.process.node.disk
-        waits = waits_for(disk, self._connected(), self.process.manifest.terms.renew_after)
+        node, disk = self.process.node, self.process.node.disk
+        waits = waits_to_act(node.fenced, node.awaited) or waits_for(
+            disk, self._connected(), self.process.manifest.terms.renew_after
+        )
         found = describe(disk)
         for u, link in self.process.transport.links.items():
             about = {"connected": link.open, "why": link.why}
@@ -149,6 +184,7 @@ class Orders:
             "silence": self.process.sightings.silence(),
             "patience": self.process.sightings.patience(self.process.manifest.terms.dead_after),
             "waits": self.process.out_of_order or waits,
+            "awaits": sorted(node.awaited),
             "counts": dict(self.process.counts),
         }
 

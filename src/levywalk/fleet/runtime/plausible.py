@@ -16,15 +16,17 @@ from levywalk.fleet.protocol.messages import (
     Exposed,
     Fenced,
     Finished,
+    Greeting,
     Guard,
     Heartbeat,
     Message,
     Prepare,
     Released,
     Renew,
+    Sighting,
 )
 from levywalk.fleet.protocol.records import Disk
-from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
 PLAUSIBLE = (
     1_000_000  # how far a neighbour's epoch or edge version may be ahead; more is certainly false
@@ -54,6 +56,8 @@ def _epoch(message: Message) -> Epoch:
         return message.link.epoch
     if isinstance(message, Exposed):
         return message.lie.link.epoch
+    if isinstance(message, Greeting | Sighting):
+        return FIRST  # they are about no epoch
     return message.epoch
 
 

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import random
+import secrets
 import signal
 import sys
 import time
@@ -32,6 +33,7 @@ from levywalk.fleet.protocol.events import (
     Again,
     Effect,
     Event,
+    Excused,
     Gone,
     Got,
     Joins,
@@ -104,6 +106,7 @@ class Process:
             disk = self._blank()
             self.store.persist(whole(disk))
         self.node = self._node(disk)
+        self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self.began = time.time()
         self.counts: Counter[str] = Counter()
         self.sightings = Sightings(disk, self.problem, self.metrics)
@@ -250,12 +253,15 @@ class Process:
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Send):
-            self.transport.send(effect.to, effect.message)
+            self.transport.send(*effect)
         elif isinstance(effect, SetTimer):
             self._set_timer(effect.at)
         elif isinstance(effect, Notice):
             self.counts[effect.what] += 1
-            self.log_writer.write(effect.what, "info", effect.about)
+            level = "warning" if effect.what == "fenced" else "info"
+            self.log_writer.write(effect.what, level, effect.about)
+            if effect.what == "fenced":
+                asyncio.get_running_loop().create_task(self.transport.stop())
         elif isinstance(effect, Again):
             asyncio.get_running_loop().call_soon(self.event, Turn())
 
@@ -310,11 +316,13 @@ class Process:
         one.
         """
         needed, now = needed_nodes(self.node.disk), time.monotonic()
+        if self.node.awaited or self.node.fenced:
+            return
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
             if peer.id in needed and silent and peer.state is not None and is_dead(peer.state):
                 self.log("process is dead", level="warning", neighbour=peer.id)
-                self.event(Gone(peer.id))
+                self.event(Gone(peer.id, for_good=False))
 
     def _fail(self, error: NodeStoreError) -> None:
         """End the process: its memory and its disk differ, so it must not send anything."""
@@ -332,7 +340,8 @@ class Process:
         try:
             disk = self.store.load()
             assert disk is not None
-            self.node = self._node(disk)
+            before, self.node = self.node, self._node(disk)
+            self.node.go_on_waiting(before)
         except NoDescriptors:
             asyncio.get_running_loop().call_later(_PAUSE, self._begin_again, what, message)
             return
@@ -343,7 +352,7 @@ class Process:
         def again() -> None:
             self.spare.take_back()
             self.out_of_order = ""
-            self.event(Start())
+            self._start()
             for u, link in self.transport.links.items():
                 if link.open:
                     self.opened(u, self.hellos[u])
@@ -376,7 +385,7 @@ class Process:
         """A connection was closed."""
         self.log("link closed", neighbour=node, why=why)
 
-    def got(self, node: int, message: Message) -> None:
+    def got(self, node: int, message: Message, start: int = 0, commit: int = 0) -> None:
         """A message has arrived."""
         before = self.node.disk.known.epoch
         why = implausible(self.node.disk, self.manifest.nodes, node, message)
@@ -385,7 +394,7 @@ class Process:
             self.counts["refused"] += 1
             self.log("refused", level="warning", sender=node, why=why)
             return
-        self.event(Got(node, message))
+        self.event(Got(node, message, start, commit))
         if self.node.disk.known.epoch > before:
             self.epochs.count(node)
 
@@ -415,13 +424,34 @@ class Process:
         error = about.get("exception")
         self.log("trouble", level="warning", message=f"{about.get('message')}: {error!r}")
 
+    def _start(self) -> None:
+        """Start the state machine; only the first start of a process draws a random number."""
+        self.event(Start(self._draw))
+        if not self.out_of_order:
+            self._draw = b""
+
+    def _begin(self) -> None:
+        """Start, and tell the state machine which neighbours the operator has added or removed."""
+        for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
+            self.event(Joins(u))
+        self._start()
+        for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
+            self.log("no longer a neighbour", neighbour=u)
+            guarded = self.node.disk.guarded
+            if guarded is None or guarded.holder != u or guarded.register is not None:
+                self.event(Gone(u))
+            else:  # it may be alive and hold the token, and then finds another guardian by itself
+                self.event(Excused(u))
+
     async def live(self) -> None:
         """Run the node until it is told to stop."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._trouble)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
-        await self.transport.start()
+        self._begin()  # before anything can arrive: an old disk must not be acted on yet
+        if not self.node.fenced:
+            await self.transport.start()
         shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
         orders = control.serve(
             self.file.state,
@@ -434,15 +464,6 @@ class Process:
             listen=self.file.listen,
             degree=self.node.disk.own.degree,
         )
-        for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
-            self.event(Joins(u))
-        self.event(Start())
-        for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
-            self.log("no longer a neighbour", neighbour=u)
-            guarded = self.node.disk.guarded
-            if guarded is None or guarded.holder != u or guarded.register is not None:
-                # (If it holds the token it may be alive, and finds another guardian by itself.)
-                self.event(Gone(u))  # the operator has removed it from the node file
         await self.over.wait()
         orders.close()
         if shown is not None:

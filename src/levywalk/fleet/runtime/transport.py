@@ -50,6 +50,7 @@ from levywalk.fleet.runtime.wire import (
     Reader,
     encode_frame,
     hello_frame,
+    mark_of,
     proven,
 )
 from levywalk.fleet.setup.node_file import Peer
@@ -119,8 +120,8 @@ class LinkListener(Protocol):
     def closed(self, node: int, why: str) -> None:
         """A link is closed, or could not be opened."""
 
-    def got(self, node: int, message: Message) -> None:
-        """A message has arrived."""
+    def got(self, node: int, message: Message, start: int, commit: int) -> None:
+        """A message has arrived, from that start of the sender and after that write."""
 
     def part_received(self, node: int) -> None:
         """A part of a large message has arrived."""
@@ -225,14 +226,15 @@ class Transport:
         if self._server is not None:
             await self._server.stop(0)
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int, message: Message, start: int = 0, commit: int = 0) -> None:
         """Send a message, or drop it if the neighbour is not connected."""
         link = self.links.get(to)
         if link is None or not link.open:
             return
         failpoint("send:before")
         vouching, schema = self._vouching(message), self.limits.schema
-        link.put(Outgoing(*encode_frame(self.id, message, vouching, schema)))
+        frame, tensors = encode_frame(self.id, message, vouching, schema)
+        link.put(Outgoing(frame, tensors, mark_of(start, commit)))
 
     def _vouching(self, message: Message) -> bytes:
         """Return the certificates of the nodes whose signatures a message depends on, because the
@@ -387,14 +389,16 @@ class Transport:
                     self.heard.part_received(node)
                 else:
                     link.received += 1
-                    self._take(node, *found)
+                    self._take(node, *found, *reader.mark)
                 data = await call.read()
         finally:
             link.streams -= 1
             if writer is not None:
                 writer.cancel()
 
-    def _take(self, node: int, message: Message, certificate: bytes) -> None:
+    def _take(
+        self, node: int, message: Message, certificate: bytes, start: int, commit: int
+    ) -> None:
         """Pass a message on, if the certificates that came with it are those of the right nodes."""
         if certificate:
             try:
@@ -407,7 +411,7 @@ class Transport:
             except (IdentityError, Stranger) as error:
                 self.heard.certificate_refused(node, message, str(error))
                 return
-        self.heard.got(node, message)
+        self.heard.got(node, message, start, commit)
 
     def _greeted(self, link: Link, hello: Hello) -> None:
         node = link.peer.id

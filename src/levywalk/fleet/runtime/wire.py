@@ -25,10 +25,11 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
+from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK
 from levywalk.fleet.protocol.tensors import (
     CHUNK,
     HEADER,
@@ -42,7 +43,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
-FORMAT = 2
+FORMAT = 2  # 1 had no links of epochs and no starts of nodes
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -56,6 +57,7 @@ _MOST = {
     "why": 1000,
     "software": 100,
     "proof": 64,
+    "links": LINK * KEPT_LINKS,
 }  # others: 32
 _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
@@ -189,7 +191,7 @@ class _WireRecord:
     def __init__(self, type_: Any, descriptor: Any) -> None:
         fields = descriptor.fields_by_name
         self.type, self.names = type_, type_._fields
-        self.optional = _OPTIONAL if type_ is Right else ()
+        self.optional = _OPTIONAL.get(type_, ())
         assert set(self.names) == set(fields), type_
         self.values = attrgetter(
             *self.names, self.names[0]
@@ -244,9 +246,10 @@ class _WireRecord:
         return self.type._make(values)
 
 
-_OPTIONAL = ("release", "link")  # of a right
+_OPTIONAL: dict[type, tuple[str, ...]] = {Right: ("release", "link"), Lie: ("pardon",)}
 _INNER = {
-    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Lie)
+    one.__name__: one
+    for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Pardon, Lie)
 }
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)
@@ -288,6 +291,14 @@ def encode_frame(
     """
     after = _Following(schema)
     return _frame(sender, message, guardian_certificate, after), after
+
+
+def mark_of(start: int, commit: int) -> bytes:
+    """Return the sender's start and the number of a write, as they follow a frame.
+
+    Protobuf reads the two as one message. A frame that is sent again stays the same without them.
+    """
+    return Frame(start=start, commit=commit).SerializeToString()
 
 
 def hello_frame(sender: int, hello: Hello) -> bytes:
@@ -366,6 +377,7 @@ class Reader:
             tuple[Incoming, bytes]
         ] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
+        self.mark = (0, 0)  # the sender's start, and the number of a write, of the last message
 
     def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
         """Return what is complete with this frame: a Hello, a message with the guardian's
@@ -402,12 +414,15 @@ class Reader:
         kind = _KINDS[body]
         try:
             _check_size("guardian_certificate", frame.guardian_certificate, MOST_CERTIFICATE)
+            _check_count("start", frame.start)
+            _check_count("commit", frame.commit)
             value = kind.read(getattr(frame, body), self)
         except Malformed as error:
             raise Malformed(f"not a valid {kind.type.__name__}: {error}") from None
         if body == "hello":
             self.greeted = known
             return cast(Hello, value)
+        self.mark = frame.start, frame.commit
         if not self._expected:
             return value, frame.guardian_certificate
         self._whole = (value, frame.guardian_certificate)

@@ -120,13 +120,23 @@ def _typed(time: float, fault: PlannedFault) -> str:
 def stuck(virtual: VirtualFleet) -> str:
     """Say what a walk that does not continue waits for, and what would help.
 
-    Only the disks are used, so an operator who can read them could say the same.
+    Only what an operator could see is used: the disks, and which answers nodes wait for.
     """
     runs = {v for v, machine in enumerate(virtual.machines) if machine.node is not None}
     if not runs:
         return "no node runs"
     if any(virtual.machines[v].disk["final"] is not None for v in runs):
         return "the walk is over, but some nodes cannot be told: the network is not connected"
+    for v, node in ((v, virtual.node(v)) for v in sorted(runs)):
+        if node.fenced:
+            return f"node {v} is fenced, because {node.fenced}: plan a fault 'rejoin'"
+        if node.awaited:
+            first = min(node.awaited)
+            return (
+                f"node {v} has started again and waits for the answer of node {first}, which must "
+                "tell what it has seen of it: restart that node, or tell the others that it is "
+                f"gone (--gone {first}@TIME)"
+            )
     helds = [
         (v, held)
         for v, machine in enumerate(virtual.machines)

@@ -55,6 +55,9 @@ class PlannedFault(NamedTuple):
     ``kill``      the process dies; its disk stays
     ``restart``   it starts again with its disk, or as a new node if the disk was lost
     ``lose disk`` the process dies and its disk is gone
+    ``back up``   a copy of its disk is made
+    ``roll back`` the process dies, and starts again with that copy
+    ``rejoin``    it starts again as a new node, and the operator tells the neighbours so
     ``leave``     the operator asks the node to leave
     ``join``      a node that was absent starts, and gets its edges
     ``gone``      the operator tells the neighbours that the node will not come back
@@ -99,6 +102,7 @@ class _Machine:
     node: Node | None = None
     log: list[Line] = field(default_factory=list)
     timer_at: float = float("inf")
+    backup: tuple[dict[str, Any], list[Line]] | None = None
 
 
 class VirtualFleet:
@@ -164,6 +168,7 @@ class VirtualFleet:
         self.cuts: list[frozenset[int]] = []
         self._ended: set[int] = set()
         self._running = 0
+        self._starts = 0
         self._moved_at = 0.0  # when something last happened
         self._queue: list[tuple[float, int, int, Event | PlannedFault]] = []
         self._order: Iterator[int] = count()
@@ -277,7 +282,7 @@ class VirtualFleet:
         for effect in effects:
             if isinstance(effect, Send):
                 if not self.cuts or self._connected(v, effect.to):
-                    self._push(self.now + self.latency, effect.to, Got(v, effect.message))
+                    self._push(self.now + self.latency, effect.to, Got(v, *effect[1:]))
             elif isinstance(effect, Persist):
                 self._persist(v, machine, effect)
             elif isinstance(effect, SetTimer):
@@ -336,7 +341,8 @@ class VirtualFleet:
         self._running += 1
         if machine.disk["final"] is not None:
             self._ended.add(v)
-        self._tell(v, Start())
+        self._starts += 1
+        self._tell(v, Start(b"%d|%d" % (self.fleet.seed, self._starts)))
 
     def _end(self, v: int) -> None:
         """End a node's process."""
@@ -400,6 +406,23 @@ class VirtualFleet:
         self._queue = [entry for entry in self._queue if entry[2] != v]
         heapq.heapify(self._queue)
 
+    def _back_up(self, v: int, nodes: frozenset[int]) -> None:
+        machine = self.machines[v]
+        machine.backup = dict(machine.disk), list(machine.log)
+
+    def _roll_back(self, v: int, nodes: frozenset[int]) -> None:
+        backup = self.machines[v].backup
+        if backup is None:
+            raise InvalidParameter(f"node {v} has no backup: plan a fault 'back up' before")
+        self._end(v)
+        self.machines[v] = _Machine(dict(backup[0]), log=list(backup[1]), backup=backup)
+        self._begin(v)
+
+    def _rejoin(self, v: int, nodes: frozenset[int]) -> None:
+        self._lose_disk(v, nodes)
+        self._gone(v, nodes)
+        self._begin(v)
+
     def _leave(self, v: int, nodes: frozenset[int]) -> None:
         self._tell(v, Leaves())
 
@@ -432,6 +455,9 @@ _FAULTS: dict[str, Callable[[VirtualFleet, int, frozenset[int]], None]] = {
     "kill": VirtualFleet._kill,
     "restart": VirtualFleet._restart,
     "lose disk": VirtualFleet._lose_disk,
+    "back up": VirtualFleet._back_up,
+    "roll back": VirtualFleet._roll_back,
+    "rejoin": VirtualFleet._rejoin,
     "leave": VirtualFleet._leave,
     "join": VirtualFleet._join,
     "gone": VirtualFleet._gone,

@@ -25,7 +25,7 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -42,6 +42,7 @@ from levywalk.fleet.protocol.records import (
     RegisterValue,
 )
 from levywalk.fleet.protocol.schema import TensorSchema
+from levywalk.fleet.protocol.starts import Chain, Starts
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.storage.field_kinds import (
@@ -67,6 +68,7 @@ from levywalk.fleet.storage.field_kinds import (
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 2
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
@@ -133,7 +135,8 @@ _RIGHT = RecordField(
     OneOfField((None, None), (Certificate, _SEALED)),
     OneOfField((None, None), (Opening, _OPENING)),
 )
-_LIE = RecordField(Lie, _OPENING, _SEALED)
+_PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
+_LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
@@ -179,6 +182,8 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     6: (Token, _TOKEN),
     7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
     8: (tuple, LiesField()),
+    9: (Starts, StartsField()),
+    10: (Chain, ChainField()),
     16: (
         Visit,
         RecordField(
@@ -212,6 +217,8 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "final": (Token, NoneType),
     "end": (Ending, NoneType),
     "liars": (tuple,),
+    "starts": (Starts, NoneType),
+    "chain": (Chain, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)

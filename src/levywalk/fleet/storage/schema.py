@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from levywalk.fleet.storage.codec import VISITS
 
-SCHEMA = 2  # 1 had longer lines and no index of those that are not visits
-OLDER = (1,)  # schemas that are read, and brought up to date when the node starts
+SCHEMA = 3  # 1 had longer lines and no index of those that are not visits; 2 had no starts
+OLDER = (1, 2)  # schemas that are read, and brought up to date when the node starts
 APPLICATION = 0x6C77666C  # the application id of our databases
 NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
     ", ".join(f"x'{number:02x}'" for number in VISITS)

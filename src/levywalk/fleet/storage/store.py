@@ -206,11 +206,13 @@ class NodeStore(StoreReader):
 
     def _upgrade(self) -> None:
         """Bring a database of an older schema up to date; its lines stay as they are."""
-        if self._one("PRAGMA user_version") in OLDER:
+        version = self._one("PRAGMA user_version")
+        if version in OLDER:
             db = self._open_db
             with Transaction(self, db, "create"):
-                db.execute(INDEX)
-                db.execute(MARKS)
+                if version == 1:
+                    db.execute(INDEX)
+                    db.execute(MARKS)
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
         self._one(f"SELECT count(*) FROM lines WHERE {NOT_VISITS}")  # reads the index
         last = self._one("SELECT max(time) FROM marks")
