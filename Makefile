@@ -105,7 +105,7 @@ claims-second: $(STAMP)  ## The same claims on a second, independent range of se
 published: $(STAMP)  ## The authors' published curves against their own settings (minutes); prints the table of docs/paper.md and draws docs/figures/published.svg
 	$(BIN)/python -m benchmarks.published --write
 
-phase-diagram: $(STAMP)  ## Which method wins over signal to noise and importance ratio (40 minutes); writes docs/figures/phase-diagram.svg
+phase-diagram: $(STAMP)  ## Which method wins over signal to noise and importance ratio (50 minutes); writes docs/figures/phase-diagram.svg
 	$(BIN)/python -m benchmarks.phase_diagram --write
 
 digits: $(FRAMEWORKS)  ## Digits cut by label, with softmax, an MLP and a CNN (ten minutes); writes docs/digits.md
