@@ -52,6 +52,7 @@ from levywalk.problem import (
     problem_of,
 )
 from levywalk.problem.losses import Loss
+from levywalk.problem.problem import MODEL_TYPES
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.remedy import typed
@@ -64,7 +65,7 @@ class PrivateProblem:
     """A problem whose data only the nodes' owners have.
 
     The operator knows the number of features and an agreed L̄. The model has a column for each
-    output of the loss.
+    output of the loss, and the type ``dtype``, "float64" or "float32".
 
     Examples
     --------
@@ -82,6 +83,7 @@ class PrivateProblem:
         *,
         loss: str | dict[str, Any] = "least_squares",
         ridge: float = 0.0,
+        dtype: str = "float64",
     ) -> None:
         self.n, features = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(
@@ -92,6 +94,8 @@ class PrivateProblem:
         )
         self.dim = features * self.sample_loss.n_outputs
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
+        self.dtype = np.dtype(checks.choice("dtype", dtype, MODEL_TYPES))
+        self.in_doubles = True  # nodes compute in float64, whatever the type of the model
 
     def local_loss(self, v: int, x: Floats) -> float:
         """Return 0: the loss is not known here."""
@@ -441,4 +445,5 @@ def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)
     idle = "pass" if manifest.idle else "error"
-    return problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
+    made = problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
+    return made.astype(f"float{8 * manifest.published.method.itemsize}")

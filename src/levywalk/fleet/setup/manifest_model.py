@@ -8,7 +8,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.schema import DTYPES
-from levywalk.fleet.setup.built import is_vector
+from levywalk.fleet.setup.built import VECTOR, is_vector
 from levywalk.fleet.setup.fields import Fields
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.problem.named import ModelArrays
@@ -55,10 +55,13 @@ def read_named_model(top: Fields) -> tuple[int, int, None, ModelArrays | None, s
     return arrays.dim, itemsize, None, named, first
 
 
-def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
-    """Return the size and the first model of a loss of the package: one vector of float64."""
+def read_vector(top: Fields) -> tuple[int, int, Floats, ModelArrays | None, None]:
+    """Return the size, the first model and the type of a loss of the package: one vector.
+
+    A vector of float32 is written as a model of one array, of its type; one of float64 as it is.
+    """
     model = top.table("model", needed=("dtype", "shape", "x0"))
-    model.choice("dtype", ("float64",))
+    single = model.choice("dtype", DTYPES) == "float32"
     shape = model.values["shape"]
     if (
         not isinstance(shape, list)
@@ -68,8 +71,9 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
     ):
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
+    itemsize, arrays = (4, ModelArrays({VECTOR: (dim,)})) if single else (8, None)
     if "x0" not in model:
-        return dim, 8, np.zeros(dim), None, None
+        return dim, itemsize, np.zeros(dim), arrays, None
     numbers = model.values["x0"]
     if (
         not isinstance(numbers, list)
@@ -80,4 +84,8 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
         raise model.bad("x0", "finite numbers")
-    return dim, 8, x0, None, None
+    with np.errstate(over="ignore"):
+        held = not single or np.array_equal(x0.astype(np.float32), x0)
+    if not held:
+        raise model.bad("x0", "numbers that float32 can hold")
+    return dim, itemsize, x0, arrays, None
