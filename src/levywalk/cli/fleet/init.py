@@ -200,6 +200,7 @@ per node.
     from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
     from levywalk.problem.problem import MODEL_TYPES
+    from levywalk.problem.sparse_features import is_sparse
 
     refuse_privacy(privacy)
     checks.choice("--dtype", dtype, MODEL_TYPES)
@@ -253,6 +254,8 @@ per node.
     )
     if model is not None:
         print_model(folder)
+    if is_sparse(getattr(problem, "features", None)):
+        _print_dense_model(folder)
     _print_next_steps(
         folder, deploy, several_machines=addresses is not None, private=data == "private"
     )
@@ -272,6 +275,20 @@ def _terms(renew_after: int, policy: str, heartbeat: float, dead_after: float) -
     retry = min(1.0, heartbeat)
     return HandOffTerms(
         b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=retry
+    )
+
+
+def _print_dense_model(folder: Path) -> None:
+    """Say how large the model is, which is dense although the samples are sparse."""
+    from levywalk.fleet.setup.manifest import Manifest
+
+    published = Manifest.read(folder / "manifest.json").published
+    size = published.method.token_bytes
+    recorded = -(-published.steps // published.record_every) * published.method.itemsize
+    print(
+        f"The samples of each node are sparse. The model is dense: {published.dim:,} numbers, "
+        f"{size / 2**10:,.0f} KiB in each hand-off, and at most "
+        f"{recorded * published.dim / 2**20:,.0f} MiB of recorded models on all disks together."
     )
 
 

@@ -42,6 +42,7 @@ from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
+from levywalk.fleet.setup.sparse_shard import sparse_arrays
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
@@ -53,6 +54,7 @@ from levywalk.problem import (
 )
 from levywalk.problem.losses import Loss
 from levywalk.problem.problem import MODEL_TYPES
+from levywalk.problem.sparse_features import stacked
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.remedy import typed
@@ -289,11 +291,6 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             f"{type(problem).__name__}: a node computes its own loss; one of your own comes from a "
             "file that is installed at every node, see levywalk fleet init --model"
         )
-    elif is_sparse(problem.sorted_features):  # type: ignore[attr-defined]
-        raise InvalidParameter(
-            "problem must have dense features on real nodes, whose data files are dense; "
-            + typed("give features.toarray()", "add --dense")
-        )
     elif has_l1(problem):
         raise InvalidParameter(
             f"problem must have no l1 penalty on real nodes, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
@@ -402,8 +399,9 @@ def _write_data(folder: Path, problem: Problem, index: int) -> str:
     rows = slice(0, 0)
     if index >= 0:
         rows = slice(int(problem.offsets[index]), int(problem.offsets[index + 1]))
-    archive = io.BytesIO()
-    np.savez(archive, features=problem.sorted_features[rows], targets=problem.sorted_targets[rows])
+    own, archive = problem.sorted_features[rows], io.BytesIO()
+    samples = sparse_arrays(own) if is_sparse(own) else {"features": own}
+    np.savez(archive, **samples, targets=problem.sorted_targets[rows])
     write_whole(folder / "data.npz", archive.getvalue(), 0o600)
     return "data.npz"
 
@@ -441,7 +439,8 @@ def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
     loss, count = manifest.loss, manifest.n_features
     parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
     counts = [len(targets) for _, targets in parts]
-    features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    features = stacked([rows for rows, _ in parts])
+    targets = np.concatenate([targets for _, targets in parts])
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)
     idle = "pass" if manifest.idle else "error"

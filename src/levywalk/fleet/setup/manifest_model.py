@@ -7,15 +7,42 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.errors import TooLarge
 from levywalk.fleet.protocol.schema import DTYPES
 from levywalk.fleet.setup.built import VECTOR, is_vector
 from levywalk.fleet.setup.fields import Fields
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.problem.named import ModelArrays
+from levywalk.remedy import typed
+from levywalk.room import require_bytes
 
 _MOST_DIM = 1 << 27  # a model of 1 GiB
+_COPIES = 4  # of a model at a node: held, guarded, arriving and being written
 _MOST_AXES = 8
 _LONGEST_NAME = 255  # of an array
+
+
+def require_model_room(dim: int) -> None:
+    """Refuse a model that nodes cannot keep: it is dense, also where the samples are sparse.
+
+    Examples
+    --------
+    >>> require_model_room(1 << 28)
+    Traceback (most recent call last):
+    levywalk.errors.TooLarge: a model of 268435456 numbers is too large for real nodes, which keep
+        it in full and send it ...
+    """
+    if dim > _MOST_DIM:
+        raise TooLarge(
+            f"a model of {dim} numbers is too large for real nodes, which keep it in full and send "
+            f"it in every hand-off, at most {_MOST_DIM} numbers; select fewer features"
+            f"{typed('', ' with --features')}"
+        )
+    require_bytes(
+        f"the {_COPIES} copies of a model of {dim} numbers that a node may hold at once",
+        _COPIES * 8 * dim,
+        f"select fewer features{typed('', ' with --features')}",
+    )
 
 
 def read_problem(top: Fields) -> tuple[Fields, ModelCode | None]:
