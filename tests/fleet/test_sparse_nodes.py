@@ -33,6 +33,7 @@ from tests.limits import eventually
 N, ROWS, WIDTH = 4, 20, 1200
 RNG = np.random.default_rng(3)
 CSR = sp.random_array((ROWS, WIDTH), density=0.01, rng=RNG, format="csr")
+CSR = sp.csr_array((CSR.data, CSR.indices.astype("i4"), CSR.indptr.astype("i4")), CSR.shape)
 NUMBERS, LABELS = RNG.standard_normal(ROWS), RNG.integers(0, 2, ROWS)
 NODE = np.tile(np.arange(N), ROWS // N)
 PROBLEMS: dict[str, lw.Problem] = {
@@ -114,14 +115,15 @@ def test_idle_nodes_have_no_rows(tmp_path: Path) -> None:
 
 
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
-    "column": ({"feature_columns": [0, WIDTH]}, "column numbers must lie"),
-    "negative": ({"feature_columns": [0, -1]}, "column numbers must lie"),
+    "column": ({"feature_columns": [0, WIDTH]}, "indices must be <"),
+    "negative": ({"feature_columns": [0, -1]}, "indices must be >="),
     "wrapped": ({"feature_columns": np.array([0, 2**64 - 1], np.uint64)}, "below 2\\^63"),
-    "falling": ({"feature_starts": [0, 2, 1, 2]}, "not fall"),
-    "falling unsigned": ({"feature_starts": np.array([0, 2, 1, 2], np.uint64)}, "not fall"),
-    "first": ({"feature_starts": [1, 1, 2]}, "begin with 0"),
-    "length": ({"feature_starts": [0, 1, 3]}, "length that rows say"),
-    "values": ({"feature_values": [1.0]}, "length that rows say"),
+    "falling": ({"feature_starts": [0, 2, 1, 2]}, "non-decreasing"),
+    "falling unsigned": ({"feature_starts": np.array([0, 2, 1, 2], np.uint64)}, "non-decreasing"),
+    "first": ({"feature_starts": [1, 1, 2]}, "start with 0"),
+    "length": ({"feature_starts": [0, 1, 3]}, "number of entries, 2, got 3"),
+    "too much": ({"feature_starts": [0, 1, 1]}, "number of entries, 2, got 1"),
+    "values": ({"feature_values": [1.0]}, "same size"),
     "finite": ({"feature_values": [1.0, np.nan]}, "must be finite"),
     "floats": ({"feature_columns": [0.0, 1.0]}, "plain arrays are needed"),
     "dims": ({"feature_values": [[1.0, 2.0]]}, "dimensions"),

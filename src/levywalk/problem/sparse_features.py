@@ -5,7 +5,6 @@ scipy is imported only where it is used, as in `levywalk.problem.linear`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,7 @@ def is_sparse(features: Any) -> bool:
 def clean_sparse(features: Any) -> Any:
     """Return sparse features as a checked CSR array of float64 that cannot be written to.
 
-    Columns of a row are sorted and occur once, and zeros are left out; whole numbers have 32 bits
-    where that is enough. Every array is checked,
+    Columns of a row are sorted and occur once, and zeros are left out. Every array is checked,
     since the kernels trust them.
 
     Examples
@@ -59,12 +57,9 @@ def clean_sparse(features: Any) -> Any:
         if hasattr(features, "check_format"):
             features.check_format(full_check=True)
         made = csr_array(features, dtype=np.float64, copy=True)
-        check_structure(made.indptr, made.indices, made.data, shape)
+        _check_structure(made.indptr, made.indices, made.data, shape)
         made.sum_duplicates()
         made.eliminate_zeros()
-        if made.nnz < _MOST_COLUMNS:  # the same samples have the same bytes, whoever made them
-            made.indices = made.indices.astype(np.int32, copy=False)
-            made.indptr = made.indptr.astype(np.int32, copy=False)
     except (ValueError, IndexError, TypeError) as error:
         raise InvalidData(f"features are no valid sparse matrix: {error}") from None
     finite = np.isfinite(made.data)
@@ -78,15 +73,7 @@ def clean_sparse(features: Any) -> Any:
     return frozen(made)
 
 
-def check_structure(indptr: Any, indices: Any, data: Any, shape: tuple[int, ...]) -> None:
-    """Raise ValueError if arrays of whole numbers with a sign are not those of CSR rows.
-
-    Examples
-    --------
-    >>> check_structure(np.array([0, 2]), np.array([1, 3]), np.ones(2), (1, 3))
-    Traceback (most recent call last):
-    ValueError: column numbers must lie in [0, 2]
-    """
+def _check_structure(indptr: Any, indices: Any, data: Any, shape: tuple[int, ...]) -> None:
     if len(indptr) != shape[0] + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise ValueError("the row pointers must begin with 0 and not fall")
     if int(indptr[-1]) != len(indices) or len(indices) != len(data):
@@ -135,22 +122,6 @@ def with_ones(features: Any) -> Any:
     from scipy.sparse import csr_array, hstack
 
     return clean_sparse(hstack([features, csr_array(ones)], format="csr"))
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Return the rows of several features, one after the other; sparse if one of them is.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> is_sparse(stacked([np.eye(2), scipy.sparse.eye_array(2)])), stacked([np.eye(2)] * 2).shape
-    (True, (4, 2))
-    """
-    if not any(is_sparse(part) for part in parts):
-        return np.concatenate(parts)
-    from scipy.sparse import csr_array, vstack
-
-    return vstack([csr_array(part) for part in parts], format="csr")
 
 
 def combined(features: Any, slopes: Floats) -> Floats:

@@ -42,7 +42,7 @@ from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
-from levywalk.fleet.setup.sparse_shard import sparse_arrays
+from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
@@ -54,7 +54,6 @@ from levywalk.problem import (
 )
 from levywalk.problem.losses import Loss
 from levywalk.problem.problem import MODEL_TYPES
-from levywalk.problem.sparse_features import stacked
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.remedy import typed

@@ -8,20 +8,21 @@ file.
     feature_values    the number of each entry
     targets           one per sample, or one row per sample
 
-The number of features is the manifest's. The file is a node's own, and hostile until checked: every
-array is compared with the others before scipy gets them.
+The number of features is the manifest's. The file is a node's own, and hostile until checked: kinds
+and lengths here, and every pointer and column by scipy and `clean_sparse`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from levywalk.archives import Archive
 from levywalk.arrays import AnyArray
-from levywalk.errors import InvalidData
-from levywalk.problem.sparse_features import check_structure, clean_sparse
+from levywalk.errors import InvalidData, LevywalkError
+from levywalk.problem.sparse_features import clean_sparse, is_sparse
 
 STARTS, COLUMNS, VALUES = "feature_starts", "feature_columns", "feature_values"
 
@@ -59,18 +60,38 @@ def read_sparse(archive: Archive, n_features: int) -> tuple[Any, AnyArray]:
     values = archive.array(VALUES, kinds="f", dims=1).astype(np.float64)
     if len(starts) < 2:
         raise InvalidData(f"{archive.where}: no sample in the file")
+    if int(starts[-1]) != len(columns):  # scipy would leave out what is too much
+        raise InvalidData(
+            f"{archive.where}: the last of {STARTS} must be the number of entries, {len(columns)}, "
+            f"got {int(starts[-1])}; copy the file again from the fleet's folder"
+        )
     shape = (len(starts) - 1, n_features)
+    from scipy.sparse import csr_array  # only a node with sparse data loads it
+
     try:
-        check_structure(starts, columns, values, shape)
-    except ValueError as error:
+        features = clean_sparse(csr_array((values, columns, starts), shape=shape))
+    except (ValueError, LevywalkError) as error:
         raise InvalidData(
             f"{archive.where}: {STARTS}, {COLUMNS} and {VALUES} are no sparse rows of "
             f"{n_features} features: {error}; copy the file again from the fleet's folder"
         ) from None
-    from scipy.sparse import csr_array  # only a node with sparse data loads it
-
-    features = clean_sparse(csr_array((values, columns, starts), shape=shape))
     return features, archive.array("targets")
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Return the rows of several features, one after the other; sparse if one of them is.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> is_sparse(stacked([np.eye(2), scipy.sparse.eye_array(2)])), stacked([np.eye(2)] * 2).shape
+    (True, (4, 2))
+    """
+    if not any(is_sparse(part) for part in parts):
+        return np.concatenate(parts)
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(part) for part in parts], format="csr")
 
 
 def _whole(name: str, array: AnyArray) -> AnyArray:
