@@ -166,6 +166,9 @@ class LeagueTask(NamedTuple):
         return f"{self.pair.name} on {self.network}, {self.problem}"
 
 
+Computed = tuple[LeagueTask, Mapping[str, AnyArray], Mapping[str, Any]]
+
+
 def tasks_for(networks: Mapping[str, Mapping[str, Any]], effort: LeagueEffort) -> list[LeagueTask]:
     """Return all cells of a league."""
     tasks = []
@@ -242,7 +245,7 @@ def computed(
     workers: Any = None,
     scheduler: str | None = None,
     progress: bool | None = None,
-) -> tuple[list[tuple[LeagueTask, Mapping[str, AnyArray], Mapping[str, Any]]], tuple[Failure, ...]]:
+) -> tuple[list[Computed], tuple[Failure, ...]]:
     """Compute all tasks that the folder's store lacks; return all that are there, and failures."""
     # The pairs that can win come first, so that an interrupted league is of use; then the longest,
     # so that no core waits for the others at the end.
@@ -261,7 +264,7 @@ def computed(
         )
     except JobsFailed as error:  # a page without some of them is better than none
         failures = error.failures
-    found = []
+    found: list[Computed] = []
     keys = keys_of([task.description for task in tasks], work)
     for task, key in zip(tasks, keys, strict=True):
         result = store.load(key)
