@@ -288,7 +288,7 @@ def _print_dense_model(folder: Path) -> None:
     print(
         f"The samples of each node are sparse. The model is dense: {published.dim:,} numbers, "
         f"{size / 2**10:,.0f} KiB in each hand-off, and at most "
-        f"{recorded * published.dim / 2**20:,.0f} MiB of recorded models on all disks together."
+        f"{recorded * published.dim / 2**20:,.1f} MiB of recorded models on all disks together."
     )
 
 
