@@ -263,7 +263,10 @@ def _median(row: Mapping[str, Any]) -> str:
 def _ratio(row: Mapping[str, Any]) -> str:
     if row["ratio"] is None:
         return ""
-    return "1" if row["contender"] == row["ratio_to"] else f"{row['ratio']:.2f} × {row['ratio_to']}"
+    if row["contender"] == row["ratio_to"]:
+        return "1"
+    ratio = f"{row['ratio']:.2f}" if row["ratio"] >= 0.1 else f"{row['ratio']:.2g}"
+    return f"{ratio} × {row['ratio_to']}"
 
 
 def _limited_by(section: str, row: Mapping[str, Any]) -> str:
