@@ -213,6 +213,8 @@ def draw(found: dict[str, Any], path: Path) -> None:
         kind, title, name = key.split(" | ")
         axis = axes[kinds.index(kind), titles.index(title)]
         curve = np.array(cell["curve"])
+        if name == RECOMMENDED:
+            name = f"{RECOMMENDED} ({cell['pair']})"
         axis.plot(curve[:, 0], 100 * curve[:, 1], marker=".", label=name)
         axis.set_xscale("log")
         axis.set_title(f"{kind}, {title}")
@@ -220,7 +222,8 @@ def draw(found: dict[str, Any], path: Path) -> None:
         axis.set_xlabel("transfers")
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy in %")
-    axes[0, 0].legend(fontsize=7)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), fontsize=8)
     figure.savefig(path, dpi=110)
 
 

@@ -24,6 +24,8 @@ from levywalk.experiments import shorthand
 from levywalk.experiments.folder_report import theory_beside
 from levywalk.experiments.overrides import merge_overrides
 from levywalk.experiments.spec import read_experiment
+from levywalk.fleet.setup.node_data import linear_samples
+from levywalk.fleet.setup.sparse_shard import sparse_arrays
 from levywalk.room import at_most
 from levywalk.sweeps.store import ResultStore
 from tests.fuzz.mutations import Rng, mutated
@@ -80,6 +82,9 @@ def seeds(folder: Path) -> dict[str, bytes]:
     file = io.BytesIO()
     np.savez_compressed(file, features=features, targets=np.arange(12.0))
     found["data/a.npz"] = file.getvalue()
+    file = io.BytesIO()
+    np.savez_compressed(file, **sparse_arrays(sparse.csr_array(features)), targets=np.arange(12.0))
+    found["shard/a.npz"] = file.getvalue()
     named = [f"n{node},{row}" for node, row in enumerate(rows)]
     found["data/named.csv"] = ("who,a,b,c,y\n" + "\n".join(named) + "\n").encode()
     found["network/named.txt"] = b"".join(b"n%d n%d\n" % (u, (u + 1) % 12) for u in range(12))
@@ -136,6 +141,11 @@ def _toml(path: Path) -> None:
         experiment.build(path.parent)
 
 
+def _shard(path: Path) -> None:
+    features, targets = linear_samples(path, lw.losses.least_squares(), 3)
+    lw.LeastSquares(features, targets, ridge=1.0).local_gradient(0, np.zeros(3))
+
+
 READ: dict[str, Callable[[Path], object]] = {
     "network": lw.read_network,
     "data": lw.load_dataset,
@@ -144,6 +154,7 @@ READ: dict[str, Callable[[Path], object]] = {
     "result": _result,
     "store": _store,
     "toml": _toml,
+    "shard": _shard,
 }
 
 

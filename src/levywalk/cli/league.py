@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,23 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Say how many results are missing and how long they take."),
 ]
+MetricName = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help=(
+            "Rank by a metric on held-out samples, with --reach: accuracy, log_loss, "
+            "mean_squared_error, mean_absolute_error or r2."
+        ),
+    ),
+]
+Reach = Annotated[
+    float | None,
+    typer.Option(
+        "--reach", help="Value of the metric to get to, such as 0.9; pairs are ranked by its price."
+    ),
+]
 Folder = Annotated[
     Path,
     typer.Option(
@@ -45,6 +62,8 @@ def league(
     networks: Networks = None,
     quick: Quick = False,
     check: Check = False,
+    metric: MetricName = None,
+    reach: Reach = None,
     dry_run: DryRun = False,
     costs: CostsText = None,
     as_text: Json = False,
@@ -57,9 +76,13 @@ def league(
     Without --quick it takes about an hour on two idle cores; --dry-run estimates it. --costs are
     those of the column time (default: home-broadband).
 
+    With --metric accuracy --reach 0.9 pairs are ranked by what they spend until 90 % of held-out
+    samples are classified as they should be; gossip does not take part.
+
     If it is interrupted, run the same command again to resume.
     """
     from levywalk.experiments.execute import writable_folder
+    from levywalk.league import by_metric
     from levywalk.league import league as competition
     from levywalk.league.goals import GOAL_NETWORKS
     from levywalk.league.scenes import FULL, QUICK, networks_named
@@ -73,6 +96,12 @@ def league(
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     effort = QUICK if quick else FULL
     chosen = networks_named(networks, effort)
+    if (metric is None) != (reach is None):
+        raise InvalidParameter(
+            "--metric and --reach belong together, such as --metric accuracy --reach 0.9"
+        )
+    if metric is not None and check:
+        raise InvalidParameter("--check judges goals about errors, not --metric; leave one out")
     if check and not set(chosen) & set(GOAL_NETWORKS):  # before an hour of work
         raise InvalidParameter(
             f"--check needs a network that a goal is about, of {', '.join(GOAL_NETWORKS)}; "
@@ -84,7 +113,13 @@ def league(
             f"--costs of a league must be alike at all nodes and links, got {costs!r}; leave "
             "shares, factors and seeds out"
         )
-    count, stored, seconds = competition.left_of(chosen, effort, out)
+    tasks = None
+    if metric is not None and reach is not None:
+        by_metric.require_possible(chosen, effort, metric, reach)
+        tasks = by_metric.metric_tasks(chosen, effort, metric, reach)
+        count, stored, seconds = by_metric.left_by_metric(tasks, out)
+    else:
+        count, stored, seconds = competition.left_of(chosen, effort, out)
     cores = os.cpu_count() or 1 if workers is None else max(1, workers)
     place = f"{cores} core{'s' if cores > 1 else ''}" if scheduler is None else "one core"
     about = seconds / (cores if scheduler is None else 1) / 60
@@ -98,17 +133,15 @@ def league(
     print(notice, file=sys.stderr)
     folder = writable_folder(out)
     words = ["levywalk", "league", *(networks or []), *(["--quick"] if quick else [])]
+    words += [] if metric is None else ["--metric", metric, "--reach", f"{reach:g}"]
     words += [] if costs is None else ["--costs", costs]
+    how: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "costs": paid}
+    how["command"] = " ".join(words)
     try:
-        document, files = competition.league(
-            chosen,
-            effort,
-            folder,
-            command=" ".join(words),
-            workers=workers,
-            scheduler=scheduler,
-            costs=paid,
-        )
+        if tasks is not None:
+            document, files = by_metric.metric_league(tasks, effort, folder, **how)
+        else:
+            document, files = competition.league(chosen, effort, folder, **how)
     except (ResultStoreError, ClusterLost) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -328,6 +328,17 @@ def typed_command(context: typer.Context) -> str:
     return shlex.join(words)
 
 
+Dtype = Annotated[
+    str,
+    typer.Option(
+        "--dtype",
+        metavar="float64|float32",
+        help=(
+            "Type of the model's numbers, on disks and in messages. An update is computed in "
+            "float64, and then rounded."
+        ),
+    ),
+]
 DesignText = Annotated[
     str, typer.Option("--design", help="The design, such as mhlj, unif_rw or mhlj:p_jump=0.2.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,6 +166,9 @@ class LeagueTask(NamedTuple):
         return f"{self.pair.name} on {self.network}, {self.problem}"
 
 
+Computed = tuple[LeagueTask, Mapping[str, AnyArray], Mapping[str, Any]]
+
+
 def tasks_for(networks: Mapping[str, Mapping[str, Any]], effort: LeagueEffort) -> list[LeagueTask]:
     """Return all cells of a league."""
     tasks = []
@@ -219,7 +222,31 @@ def run_league(
     workers, scheduler, progress
         As in `levywalk.sweeps.jobs.run_all`.
     """
-    tasks = tasks_for(networks, effort)
+    results, failures = computed(
+        tasks_for(networks, effort),
+        measure_cell,
+        folder,
+        workers=workers,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    cells = [
+        LeagueCell(task.network, task.problem, task.pair, arrays, numbers)
+        for task, arrays, numbers in results
+    ]
+    return cells, failures
+
+
+def computed(
+    tasks: Sequence[LeagueTask],
+    work: Callable[..., Any],
+    folder: Path,
+    *,
+    workers: Any = None,
+    scheduler: str | None = None,
+    progress: bool | None = None,
+) -> tuple[list[Computed], tuple[Failure, ...]]:
+    """Compute all tasks that the folder's store lacks; return all that are there, and failures."""
     # The pairs that can win come first, so that an interrupted league is of use; then the longest,
     # so that no core waits for the others at the end.
     order = sorted(tasks, key=lambda t: (t.pair.name not in CONTENDER_NAMES, -t.seconds))
@@ -228,7 +255,7 @@ def run_league(
     try:
         run_all(
             [task.description for task in order],
-            measure_cell,
+            work,
             store,
             workers=workers,
             scheduler=scheduler,
@@ -237,15 +264,13 @@ def run_league(
         )
     except JobsFailed as error:  # a page without some of them is better than none
         failures = error.failures
-    cells = []
-    keys = keys_of([task.description for task in tasks], measure_cell)
+    found: list[Computed] = []
+    keys = keys_of([task.description for task in tasks], work)
     for task, key in zip(tasks, keys, strict=True):
         result = store.load(key)
         if result is not None:
-            cells.append(
-                LeagueCell(task.network, task.problem, task.pair, result.arrays, result.numbers)
-            )
-    return cells, failures
+            found.append((task, result.arrays, result.numbers))
+    return found, failures
 
 
 def left_of(
@@ -261,8 +286,16 @@ def left_of(
     >>> count, stored, seconds > 0
     (20, 0, True)
     """
-    tasks = tasks_for(networks, effort)
-    keys = keys_of([task.description for task in tasks], measure_cell)
+    return still_to_do(tasks_for(networks, effort), measure_cell, folder)
+
+
+def still_to_do(
+    tasks: Sequence[LeagueTask], work: Callable[..., Any], folder: Path
+) -> tuple[int, int, float]:
+    """Return how many tasks there are, how many of them are stored, and about how many seconds the
+    others take on one core.
+    """
+    keys = keys_of([task.description for task in tasks], work)
     store = ResultStore(folder / STORE)
     left = [task for task, key in zip(tasks, keys, strict=True) if not store.has(key)]
     return len(tasks), len(tasks) - len(left), sum(task.seconds for task in left)
@@ -356,8 +389,6 @@ def league(
     ``costs`` are those of the column time.
     """
     from levywalk.league.goals import judged_goals
-    from levywalk.league.text import markdown
-    from levywalk.report.page.league import league_page
 
     began = time.perf_counter()
     stored = left_of(networks, effort, folder)[1]
@@ -374,8 +405,16 @@ def league(
         failures=failures,
         costs=costs,
     )
+    return document, write_league(document, folder)
+
+
+def write_league(document: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write a league's document as league.html, league.md and league.json; return the files."""
+    from levywalk.league.text import markdown
+    from levywalk.report.page.league import league_page
+
     files = [folder / name for name in ("league.html", "league.md", "league.json")]
     files[0].write_text(league_page(document), encoding="utf-8")
     files[1].write_text(markdown(document), encoding="utf-8")
     files[2].write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return document, files
+    return files

@@ -9,12 +9,14 @@ from levywalk.report.league_document import (
     Document,
     cells_of,
     failed,
+    goal,
     goal_rows,
     map_rows,
     name_of,
     places_of,
     short,
     took,
+    tuned_on,
 )
 
 
@@ -24,7 +26,7 @@ def markdown(document: Document) -> str:
         "# The league",
         "",
         f"Written by `{document['command']}` in {took(document)} ({document['effort']}).",
-        "Step sizes were tuned on other instances than those reported.",
+        tuned_on(document),
         "A number is the median over instances; in brackets its 95 % interval.",
         f"Time is that of the profile {document['profile']}.",
         *(f"{line}  " for line in failed(document)),
@@ -60,7 +62,7 @@ def rank_table(document: Document, network: str, problem: str) -> list[str]:
         [name_of(cell), *(with_range(cell[measure][key]) for measure, key in columns)]
         for cell in cells_of(document, network, problem)
     ]
-    return table(["pair", *(f"{measure} to {key}" for measure, key in columns)], rows)
+    return table(["pair", *(f"{m} to {goal(document, key)}" for m, key in columns)], rows)
 
 
 def with_range(values: Sequence[float | None]) -> str:

@@ -30,16 +30,36 @@ def map_rows(document: Document) -> tuple[list[str], list[list[str]]]:
     """Return head and rows of the map: the pair that took least, by network, problem, measure and
     accuracy, with and without the Newton token. Servers are limits and not in it; gossip is.
     """
+    shown = [a for a in MAP_ACCURACIES if a in document["accuracies"]] or document["accuracies"]
     head = ["network", "problem", "token"]
-    head += [f"{measure} to {a:g}" for measure in MEASURES for a in MAP_ACCURACIES]
+    head += [f"{measure} to {goal(document, f'{a:g}')}" for measure in MEASURES for a in shown]
     rows = []
     for network, problem in places_of(document):
         cells = [c for c in cells_of(document, network, problem) if not c["server"]]
         first_order = [c for c in cells if "newton" not in c["pair"]]
         for label, some in (("first order", first_order), ("any", cells)):
-            best = [_best(some, m, f"{a:g}") for m in MEASURES for a in MAP_ACCURACIES]
+            best = [_best(some, m, f"{a:g}") for m in MEASURES for a in shown]
             rows.append([network, problem, label, *best])
     return head, rows
+
+
+def goal(document: Document, key: str) -> str:
+    """Return an accuracy of a league in words: a share of the first error, or a metric's value.
+
+    Examples
+    --------
+    >>> goal({}, "0.001"), goal({"metric": "accuracy"}, "0.9")
+    ('0.001', 'accuracy 0.9')
+    """
+    metric = document.get("metric")
+    return key if metric is None else f"{metric} {key}"
+
+
+def tuned_on(document: Document) -> str:
+    """Return a sentence about how step sizes were tuned."""
+    if document.get("metric") is not None:
+        return "Step sizes were tuned with other walks than those reported, on the same instances."
+    return "Step sizes were tuned on other instances than those reported."
 
 
 def goal_rows(document: Document) -> list[list[str]]:

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 
 import levywalk as lw
-from levywalk.fleet.setup.build import Fleet
 from tests.limits import mostly_more
 
 RNG = np.random.default_rng(37)
@@ -79,8 +78,6 @@ def test_where_it_does_not_work_it_says_so() -> None:
     with pytest.warns(lw.DataWarning, match="plain Python.*float32"):
         trace = lw.run(NETWORK, sparse, lw.unif_rw(), **GIVEN)
     assert (trace.model == trace.model.astype(np.float32)).all()
-    with pytest.raises(lw.InvalidParameter, match="models of float64 in a fleet"):
-        Fleet.of(NETWORK, SINGLE, lw.unif_rw(), steps=3, step_size=0.1)
 
 
 def test_there_is_one_way_to_say_the_type_of_a_model() -> None:

@@ -190,6 +190,49 @@ def test_updates_without_a_kernel_say_so_and_are_those_on_dense_features(name: s
     assert found.loss == pytest.approx(judge.loss, rel=1e-9)
 
 
+def densely(problem: Any) -> Any:
+    """Return the same problem on dense features."""
+    a = (problem.features.toarray(), problem.targets)
+    if isinstance(problem, lw.Huber):
+        return lw.Huber(*a, problem.node, problem.ridge)
+    return type(problem)(*a, problem.node, problem.ridge)
+
+
+@pytest.mark.parametrize("kind", ["squares", "logistic", "huber"])
+def test_the_newton_token_on_sparse_features_is_that_on_dense_ones(kind: str) -> None:
+    sparse = problem_of(kind, 2, 0.1)
+    with pytest.warns(lw.DataWarning, match="newton_token has no kernel for sparse features"):
+        found = ran(sparse, lw.newton_token(), "auto", steps=80, replicas=1)
+    judge = ran(densely(sparse), lw.newton_token(), "reference", steps=80, replicas=1)
+    assert (found.walk == judge.walk).all()
+    assert found.model == pytest.approx(judge.model, rel=1e-9, abs=1e-9)
+    assert found.bytes[0, -1] > 8 * found.transfers[0, -1] * DIM  # its sums travel, and are dense
+    assert (found.distance2[:, -1] < 0.1 * found.distance2[:, 0]).all()
+
+
+def test_a_newton_token_of_many_features_is_refused_with_a_remedy() -> None:
+    wide = sp.random_array((N, 600), density=0.01, rng=np.random.default_rng(1), format="csr")
+    problem = lw.LeastSquares(wide, np.ones(N), ridge=0.1)
+    with pytest.raises(lw.InvalidParameter, match=r"at most 512, got 600; use lw\.point_saga\(\)"):
+        ran(problem, lw.newton_token(), "auto")
+    with pytest.raises(lw.InvalidParameter, match="newton_token"):
+        ran(several("softmax"), lw.newton_token(), "auto")
+
+
+@pytest.mark.parametrize("update", [lw.sgd(minibatch=2), lw.saga()], ids=["sgd", "saga"])
+def test_a_switching_walk_on_sparse_features_is_that_on_dense_ones(update: Any) -> None:
+    sparse = problem_of("squares", 2, 0.1)
+    how: dict[str, Any] = {"steps": 200, "replicas": 1}
+    how["walk"] = lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.9, window=30, patience=60)
+    with pytest.warns(lw.DataWarning, match="switching walks have no kernel"):
+        found = ran(sparse, update, "auto", **how)
+    judge = ran(densely(sparse), update, "reference", **how)
+    assert (found.switched_at > 40).all()
+    assert (found.switched_at == judge.switched_at).all()
+    assert (found.walk == judge.walk).all()
+    assert found.model == pytest.approx(judge.model, rel=1e-9, abs=1e-9)
+
+
 def several(kind: str, samples: int = 2, ridge: float = 0.05, **more: Any) -> Any:
     """Return a problem with five outputs on sparse features."""
     rng = np.random.default_rng(samples)

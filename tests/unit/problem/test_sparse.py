@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import levywalk as lw
 from levywalk.experiments.shorthand import problem_settings
 from levywalk.experiments.sources import build_problem
-from levywalk.fleet.setup.create import create
 from levywalk.problem.sparse_features import clean_sparse
 
 RNG = np.random.default_rng(29)
@@ -199,8 +198,6 @@ def test_options_and_partitions_of_sparse_files(tmp_path: Any) -> None:
     assert sp.issparse(sparse.features)
     assert isinstance(dense.features, np.ndarray)
     assert sparse.smoothness == pytest.approx(dense.smoothness)
-    with pytest.raises(lw.InvalidParameter, match="dense features on real nodes"):
-        create(tmp_path / "fleet", lw.ring(5), sparse, lw.mhlj(), steps=10, step_size=0.1)
 
 
 def test_theory_of_sparse_problems_is_that_of_dense_ones() -> None:

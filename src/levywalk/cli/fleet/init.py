@@ -15,6 +15,7 @@ from levywalk.cli.fleet.common import (
 )
 from levywalk.cli.options import (
     DesignText,
+    Dtype,
     Important,
     Policy,
     PrivacyText,
@@ -40,6 +41,9 @@ levywalk fleet init --network ws:30,4,0.1 --data a9a.libsvm --loss logistic --ri
 
 levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (makes the same walk as \
 levywalk.run with seed 7)
+
+levywalk fleet init --network ring:8 --data a9a.libsvm --loss logistic --dtype float32 my-fleet   \
+(models of 4 bytes per number)
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
 
@@ -162,6 +166,7 @@ def init(
     design: DesignText = "mhlj",
     then: Then = None,
     update: UpdateText = "sgd",
+    dtype: Dtype = "float64",
     model: ModelOption = None,
     scores: ScoresOption = None,
     steps: Steps = 100_000,
@@ -194,8 +199,11 @@ per node.
     )
     from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
+    from levywalk.problem.problem import MODEL_TYPES
+    from levywalk.problem.sparse_features import is_sparse
 
     refuse_privacy(privacy)
+    checks.choice("--dtype", dtype, MODEL_TYPES)
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
     terms = _terms(renew_after, policy, heartbeat, dead_after)
@@ -206,19 +214,25 @@ per node.
             raise InvalidParameter(
                 "--dim, --mean-smoothness and --important do not go with --model"
             )
+        if dtype != "float64":
+            raise InvalidParameter(
+                f"--dtype {dtype} does not go with --model, whose problem has a dtype of its own; "
+                "set it in the file"
+            )
         problem: Problem = own_model(model, data, graph, sources.data, scores, seed)
     elif sources.data.get("held_out") is not None or scores is not None:
         raise InvalidParameter("--held-out and --scores go with --model FILE:FUNCTION")
     elif data == "private":
-        problem = _private(graph.n, dim, mean_smoothness, sources.data)
+        problem = _private(graph.n, dim, mean_smoothness, sources.data, dtype)
     elif dim is not None or mean_smoothness is not None:
         raise InvalidParameter(
             f"--dim and --mean-smoothness go with --data private, got --data {data}"
         )
     else:
-        problem = read_problem_text(
+        samples: Any = read_problem_text(
             data, graph, important=important, seed=seed, options=sources.data
         )
+        problem = samples.astype(dtype)
     create(
         folder,
         graph,
@@ -240,6 +254,8 @@ per node.
     )
     if model is not None:
         print_model(folder)
+    if is_sparse(getattr(problem, "features", None)):
+        _print_dense_model(folder)
     _print_next_steps(
         folder, deploy, several_machines=addresses is not None, private=data == "private"
     )
@@ -259,6 +275,20 @@ def _terms(renew_after: int, policy: str, heartbeat: float, dead_after: float) -
     retry = min(1.0, heartbeat)
     return HandOffTerms(
         b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=retry
+    )
+
+
+def _print_dense_model(folder: Path) -> None:
+    """Say how large the model is, which is dense although the samples are sparse."""
+    from levywalk.fleet.setup.manifest import Manifest
+
+    published = Manifest.read(folder / "manifest.json").published
+    size = published.method.token_bytes
+    recorded = -(-published.steps // published.record_every) * published.method.itemsize
+    print(
+        f"The samples of each node are sparse. The model is dense: {published.dim:,} numbers, "
+        f"{size / 2**10:,.0f} KiB in each hand-off, and at most "
+        f"{recorded * published.dim / 2**20:,.1f} MiB of recorded models on all disks together."
     )
 
 
@@ -290,7 +320,7 @@ def _print_next_steps(
 
 
 def _private(
-    n: int, dim: int | None, mean_smoothness: float | None, given: dict[str, Any]
+    n: int, dim: int | None, mean_smoothness: float | None, given: dict[str, Any], dtype: str
 ) -> Problem:
     """Return a problem whose data only the nodes' owners have."""
     from levywalk.errors import InvalidParameter
@@ -310,7 +340,7 @@ def _private(
             "leave them out"
         )
     loss, ridge = loss_recipe(given.get("loss", "least_squares")), given.get("ridge", 0.0)
-    return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge)
+    return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge, dtype=dtype)
 
 
 def _lines(path: Path) -> list[str]:

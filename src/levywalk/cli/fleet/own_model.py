@@ -47,6 +47,7 @@ def _shards(data: str, network: Network, options: Mapping[str, Any], seed: int) 
     from levywalk.experiments.shorthand import read_problem_text
     from levywalk.experiments.sources import DATA_OPTIONS
     from levywalk.fleet.setup.shards import read_shards, shards_of
+    from levywalk.problem.sparse_features import is_sparse
 
     strange = [DATA_OPTIONS[key] for key in options if key in ("loss", "ridge", "idle", "snr")]
     if strange:
@@ -70,6 +71,11 @@ def _shards(data: str, network: Network, options: Mapping[str, Any], seed: int) 
         return read_shards(data, network)
     # The table is read as for the losses of the package; the ridge lets a node have zeros alone.
     table: Any = read_problem_text(data, network, seed=seed, options={**options, "ridge": 1.0})
+    if is_sparse(table.features):
+        raise InvalidParameter(
+            f"--model takes dense features, and {data} stays sparse; add --dense, or use a loss of "
+            "the package, such as --loss logistic, which keeps them sparse"
+        )
     return shards_of(table.features, table.targets, table.node, network.n)
 
 

@@ -15,6 +15,7 @@ from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size, r
 from levywalk.cli.options import (
     Data,
     DesignText,
+    Dtype,
     Important,
     Policy,
     PrivacyText,
@@ -143,6 +144,7 @@ def simulate(
     design: DesignText = "mhlj",
     then: Then = None,
     update: UpdateText = "sgd",
+    dtype: Dtype = "float64",
     steps: Steps = 2000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
@@ -171,6 +173,7 @@ def simulate(
     Shows what happens to the model, and writes the timeline as a figure, the trace, and everything
     as JSON.
     """
+    from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.shorthand import (
@@ -180,6 +183,7 @@ def simulate(
     )
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
+    from levywalk.problem.problem import MODEL_TYPES
 
     if network is None:
         raise InvalidParameter(
@@ -188,11 +192,14 @@ def simulate(
     refuse_privacy(privacy)
     size = read_fleet_step_size(step_size)
     graph = read_network_text(network, seed=seed, options=sources.network)
-    problem = read_problem_text(data, graph, important=important, seed=seed, options=sources.data)
+    checks.choice("--dtype", dtype, MODEL_TYPES)
+    problem: Any = read_problem_text(
+        data, graph, important=important, seed=seed, options=sources.data
+    )
     terms = _terms(dead_after, heartbeat, latency, renew_after, policy)
     plan = Fleet.of(
         graph,
-        problem,
+        problem.astype(dtype),
         read_fleet_design(design, then),
         steps=steps,
         step_size=size,

@@ -54,9 +54,11 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
 
 
 def typed(fleet: Fleet, model: Floats) -> Floats:
-    """Return a model in its own type, such as float32."""
+    """Return a model rounded to its own type, such as float32, in the type of its updates."""
+    method = fleet.published.method
     with np.errstate(over="ignore"):
-        return model.astype(f"f{fleet.published.method.itemsize}", copy=False)
+        found = model.astype(f"f{method.itemsize}", copy=False)
+    return found.astype(np.float64) if method.in_doubles else found
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -434,8 +434,9 @@ class NodeSite:
         if published.token_memory:
             carried = unpacked(token.memory, published.token_memory, method.dim)
         passes = int(carried.pop(PASSES)) if published.idle else 0
+        doubles = method.itemsize == 8 or method.in_doubles
         before = Travelling(
-            token.model if method.itemsize == 8 else token.model.astype(np.float32),
+            token.model if doubles else token.model.astype(np.float32),
             carried,
             token.step,
             token.hop,

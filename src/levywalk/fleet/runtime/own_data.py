@@ -13,11 +13,11 @@ from levywalk.arrays import Ints
 from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.setup.built import BuiltProblem, OwnMetrics, node_code, tensors_of
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.manifest_model import require_model_room
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem import Problem
-from levywalk.problem.files import load_dataset
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.samples import read_only
 
@@ -50,16 +50,17 @@ def own_part(manifest: Manifest, nodefile: NodeFile) -> tuple[Problem | None, Ow
     A node that the manifest lists as one without data has none.
 
     The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets,
-    CSV whose last column is the target, or LIBSVM. For a model of a user's own the node's file of
-    that model builds the problem, if it has the manifest's hash.
+    CSV whose last column is the target, or LIBSVM; or npz with sparse rows. For a model of a user's
+    own the node's file of that model builds the problem, if it has the manifest's hash.
     """
     path = nodefile.data
     if nodefile.id in manifest.idle:
-        _require_empty(path, nodefile.id)
+        _require_empty(path, nodefile.id, manifest)
         return None, None
     if manifest.code is not None:
         return _built(manifest, manifest.code, nodefile)
     assert manifest.loss is not None
+    require_model_room(manifest.published.dim)
     try:
         features, targets = linear_samples(path, manifest.loss, manifest.n_features)
         return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge), None
@@ -104,10 +105,11 @@ def _shown(tensors: list[dict[str, Any]]) -> str:
     return ", ".join(f"{one['name']} {one['dtype']}{one['shape']}" for one in tensors)
 
 
-def _require_empty(path: Path, node: int) -> None:
+def _require_empty(path: Path, node: int, manifest: Manifest) -> None:
     """Refuse samples that would never be used."""
+    assert manifest.loss is not None
     try:
-        count = len(load_dataset(path)[1])
+        count = len(linear_samples(path, manifest.loss, manifest.n_features)[1])
     except LevywalkError:
         return  # it is empty, missing, or no data file
     raise InvalidData(

@@ -11,7 +11,6 @@ from levywalk.arrays import Floats
 from levywalk.draws import Domain, Key, keys
 from levywalk.engine.bind import bind_phases
 from levywalk.engine.prepare import start_nodes
-from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
@@ -20,7 +19,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.network import Network
-from levywalk.problem import Problem, is_single
+from levywalk.problem import Problem, model_type
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk, nodes_with_data
@@ -76,10 +75,6 @@ class Fleet:
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
-        if is_single(problem):
-            raise InvalidParameter(
-                "problem must have models of float64 in a fleet, got float32; drop astype"
-            )
         problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
         published = PublishedWalk.of(
             network, problem, design, steps=steps, step_size=step_size, **more
@@ -91,6 +86,7 @@ class Fleet:
         if x0 is None:
             x0 = getattr(problem, "x0", None)
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
+        first = first.astype(model_type(problem)).astype(np.float64)
         return cls(
             network,
             problem,

@@ -42,6 +42,7 @@ from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
+from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
@@ -52,6 +53,7 @@ from levywalk.problem import (
     problem_of,
 )
 from levywalk.problem.losses import Loss
+from levywalk.problem.problem import MODEL_TYPES
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.remedy import typed
@@ -64,7 +66,7 @@ class PrivateProblem:
     """A problem whose data only the nodes' owners have.
 
     The operator knows the number of features and an agreed L̄. The model has a column for each
-    output of the loss.
+    output of the loss, and the type ``dtype``, "float64" or "float32".
 
     Examples
     --------
@@ -82,6 +84,7 @@ class PrivateProblem:
         *,
         loss: str | dict[str, Any] = "least_squares",
         ridge: float = 0.0,
+        dtype: str = "float64",
     ) -> None:
         self.n, features = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(
@@ -92,6 +95,8 @@ class PrivateProblem:
         )
         self.dim = features * self.sample_loss.n_outputs
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
+        self.dtype = np.dtype(checks.choice("dtype", dtype, MODEL_TYPES))
+        self.in_doubles = True  # nodes compute in float64, whatever the type of the model
 
     def local_loss(self, v: int, x: Floats) -> float:
         """Return 0: the loss is not known here."""
@@ -285,11 +290,6 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             f"{type(problem).__name__}: a node computes its own loss; one of your own comes from a "
             "file that is installed at every node, see levywalk fleet init --model"
         )
-    elif is_sparse(problem.sorted_features):  # type: ignore[attr-defined]
-        raise InvalidParameter(
-            "problem must have dense features on real nodes, whose data files are dense; "
-            + typed("give features.toarray()", "add --dense")
-        )
     elif has_l1(problem):
         raise InvalidParameter(
             f"problem must have no l1 penalty on real nodes, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
@@ -398,8 +398,9 @@ def _write_data(folder: Path, problem: Problem, index: int) -> str:
     rows = slice(0, 0)
     if index >= 0:
         rows = slice(int(problem.offsets[index]), int(problem.offsets[index + 1]))
-    archive = io.BytesIO()
-    np.savez(archive, features=problem.sorted_features[rows], targets=problem.sorted_targets[rows])
+    own, archive = problem.sorted_features[rows], io.BytesIO()
+    samples = sparse_arrays(own) if is_sparse(own) else {"features": own}
+    np.savez(archive, **samples, targets=problem.sorted_targets[rows])
     write_whole(folder / "data.npz", archive.getvalue(), 0o600)
     return "data.npz"
 
@@ -437,8 +438,10 @@ def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
     loss, count = manifest.loss, manifest.n_features
     parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
     counts = [len(targets) for _, targets in parts]
-    features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    features = stacked([rows for rows, _ in parts])
+    targets = np.concatenate([targets for _, targets in parts])
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)
     idle = "pass" if manifest.idle else "error"
-    return problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
+    made = problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
+    return made.astype(f"float{8 * manifest.published.method.itemsize}")

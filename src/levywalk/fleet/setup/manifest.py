@@ -246,7 +246,9 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     dim, itemsize, x0, arrays, first = read_vector(top) if code is None else read_named_model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
-    published, start = _walk(top, design, update, (dim, itemsize), phases, nodes, idle)
+    published, start = _walk(
+        top, design, update, (dim, itemsize, code is None), phases, nodes, idle
+    )
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
@@ -396,7 +398,7 @@ def _walk(
     top: Fields,
     design: Walk,
     update: Update,
-    model: tuple[int, int],
+    model: tuple[int, int, bool],
     phases: tuple[PublishedPhase, ...],
     nodes: int,
     idle: tuple[int, ...],
@@ -421,8 +423,9 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    dim, itemsize = model
-    method = Method(phases, update, detector, dim, nodes - len(idle), itemsize)
+    dim, itemsize, named = model  # a loss of the package computes and remembers in float64
+    doubles = named and itemsize == 4
+    method = Method(phases, update, detector, dim, nodes - len(idle), itemsize, doubles)
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(published):

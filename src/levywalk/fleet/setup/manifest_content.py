@@ -14,8 +14,9 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node_step import PublishedWalk, check_local
 from levywalk.fleet.setup.built import BuiltProblem, tensors_of
 from levywalk.fleet.setup.first_model import first_hash
+from levywalk.fleet.setup.manifest_model import require_model_room
 from levywalk.memory import Sizes
-from levywalk.problem import Problem
+from levywalk.problem import Problem, model_type
 from levywalk.problem.losses import Loss
 from levywalk.registry import to_dict
 from levywalk.step import PublishedPhase
@@ -87,9 +88,10 @@ def _problem(problem: Problem, x0: Floats) -> dict[str, Any]:
             f"{type(problem).__name__}: a node computes its own loss; a problem of your own comes "
             "from a file that is installed at every node, see levywalk fleet init --model"
         )
+    require_model_room(dim)
     ridge = float(problem.ridge)  # type: ignore[attr-defined]
     return {
-        "model": {"dtype": "float64", "shape": [dim], "x0": _first(x0, dim)},
+        "model": {"dtype": model_type(problem).name, "shape": [dim], "x0": _first(x0, dim)},
         "problem": {"loss": to_dict("loss", loss), "ridge": ridge, "mean_smoothness": mean},
     }
 

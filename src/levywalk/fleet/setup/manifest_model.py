@@ -7,15 +7,42 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.errors import TooLarge
 from levywalk.fleet.protocol.schema import DTYPES
-from levywalk.fleet.setup.built import is_vector
+from levywalk.fleet.setup.built import VECTOR, is_vector
 from levywalk.fleet.setup.fields import Fields
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.problem.named import ModelArrays
+from levywalk.remedy import typed
+from levywalk.room import require_bytes
 
 _MOST_DIM = 1 << 27  # a model of 1 GiB
+_COPIES = 4  # of a model at a node: held, guarded, arriving and being written
 _MOST_AXES = 8
 _LONGEST_NAME = 255  # of an array
+
+
+def require_model_room(dim: int) -> None:
+    """Refuse a model that nodes cannot keep: it is dense, also where the samples are sparse.
+
+    Examples
+    --------
+    >>> require_model_room(1 << 28)
+    Traceback (most recent call last):
+    levywalk.errors.TooLarge: a model of 268435456 numbers is too large for real nodes, which keep
+        it in full and send it ...
+    """
+    if dim > _MOST_DIM:
+        raise TooLarge(
+            f"a model of {dim} numbers is too large for real nodes, which keep it in full and send "
+            f"it in every hand-off, at most {_MOST_DIM} numbers; select fewer features"
+            f"{typed('', ' with --features')}"
+        )
+    require_bytes(
+        f"the {_COPIES} copies of a model of {dim} numbers that a node may hold at once",
+        _COPIES * 8 * dim,
+        f"select fewer features{typed('', ' with --features')}",
+    )
 
 
 def read_problem(top: Fields) -> tuple[Fields, ModelCode | None]:
@@ -55,10 +82,13 @@ def read_named_model(top: Fields) -> tuple[int, int, None, ModelArrays | None, s
     return arrays.dim, itemsize, None, named, first
 
 
-def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
-    """Return the size and the first model of a loss of the package: one vector of float64."""
+def read_vector(top: Fields) -> tuple[int, int, Floats, ModelArrays | None, None]:
+    """Return the size, the first model and the type of a loss of the package: one vector.
+
+    A vector of float32 is written as a model of one array, of its type; one of float64 as it is.
+    """
     model = top.table("model", needed=("dtype", "shape", "x0"))
-    model.choice("dtype", ("float64",))
+    single = model.choice("dtype", DTYPES) == "float32"
     shape = model.values["shape"]
     if (
         not isinstance(shape, list)
@@ -68,8 +98,9 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
     ):
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
+    itemsize, arrays = (4, ModelArrays({VECTOR: (dim,)})) if single else (8, None)
     if "x0" not in model:
-        return dim, 8, np.zeros(dim), None, None
+        return dim, itemsize, np.zeros(dim), arrays, None
     numbers = model.values["x0"]
     if (
         not isinstance(numbers, list)
@@ -80,4 +111,8 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
         raise model.bad("x0", "finite numbers")
-    return dim, 8, x0, None, None
+    with np.errstate(over="ignore"):
+        held = not single or np.array_equal(x0.astype(np.float32), x0)
+    if not held:
+        raise model.bad("x0", "numbers that float32 can hold")
+    return dim, itemsize, x0, arrays, None

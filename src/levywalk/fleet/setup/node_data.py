@@ -6,19 +6,21 @@
     held_features, held_targets   what only its metrics use (npz, optional)
 
 An npz file has these arrays. In a CSV file the targets are the last columns. What a loss of the
-package uses must be a table of numbers; a model of a user's own takes arrays of any shape.
+package uses must be a table of numbers, dense or sparse (`sparse_shard`); a model of a user's own
+takes dense arrays of any shape.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from levywalk.archives import Archive
 from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidData, LevywalkError, MissingFile
+from levywalk.fleet.setup.sparse_shard import has_sparse, read_sparse
 from levywalk.problem.files import load_dataset
 from levywalk.problem.formats import format_of
 from levywalk.problem.losses import Loss, SquaredErrors
@@ -40,15 +42,19 @@ def target_columns(loss: Loss) -> int:
     return loss.n_outputs if isinstance(loss, SquaredErrors) else 1
 
 
-def linear_samples(path: Path, loss: Loss, n_features: int) -> tuple[Floats, Floats]:
+def linear_samples(path: Path, loss: Loss, n_features: int) -> tuple[Any, Floats]:
     """Return a node's features and targets for a problem made of samples and a loss.
 
     With several targets an npz file has a column for each in ``targets``, and a CSV file has them
-    as its last columns.
+    as its last columns. Sparse samples stay sparse, those of a LIBSVM file where it pays.
     """
     count = target_columns(loss)
+    if format_of(path) == "npz" and path.is_file():
+        sparse = _sparse_samples(path, n_features, several=count > 1)
+        if sparse is not None:
+            return sparse
     if count == 1:
-        return load_dataset(path, dim=n_features, dense=True)
+        return load_dataset(path, dim=n_features)
     if format_of(path) == "npz":
         found = read_shard(path)
         try:
@@ -66,6 +72,20 @@ def linear_samples(path: Path, loss: Loss, n_features: int) -> tuple[Floats, Flo
             f"{features.shape[1]} features; the manifest says how many"
         )
     return features, targets
+
+
+def _sparse_samples(path: Path, n_features: int, several: bool) -> tuple[Any, Floats] | None:
+    """Return the samples of a file with sparse features; None if it has none."""
+    with path.open("rb") as file:
+        archive = Archive(file, str(path), InvalidData, LARGEST_ARRAY)
+        if not has_sparse(archive):
+            return None
+        try:
+            features, found = read_sparse(archive, n_features)
+            return features, clean_targets(found, features.shape[0], several)
+        except InvalidData as error:
+            said = str(error)
+            raise InvalidData(said if str(path) in said else f"{path}: {said}") from None
 
 
 class Shard(NamedTuple):
@@ -94,7 +114,7 @@ def read_shard(path: Path) -> Shard:
         raise MissingFile(f"{path} does not exist: put the node's data file there")
     try:
         if format_of(path) != "npz":
-            return Shard(*load_dataset(path))
+            return Shard(*load_dataset(path, dense=True))
         with path.open("rb") as file:
             archive = Archive(file, str(path), InvalidData, LARGEST_ARRAY)
             held = [archive.array(name) if name in archive.names else None for name in HELD]

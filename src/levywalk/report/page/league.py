@@ -11,12 +11,14 @@ from levywalk.report.league_document import (
     Document,
     cells_of,
     failed,
+    goal,
     goal_rows,
     map_rows,
     name_of,
     places_of,
     short,
     took,
+    tuned_on,
 )
 from levywalk.report.page.build import page_of
 from levywalk.report.page.markup import Markup, section, tag
@@ -33,7 +35,7 @@ def league_page(document: Document) -> str:
     """
     note = (
         "The pair that took least, the median over instances. Methods that need a server are left "
-        f"out. Time is that of the profile {document['profile']}."
+        f"out. Time is that of the profile {document['profile']}. {tuned_on(document)}"
     )
     missing = [tag("p", line) for line in failed(document)]
     table = _table(*map_rows(document))
@@ -56,7 +58,8 @@ def league_page(document: Document) -> str:
 
 def _rank_section(document: Document, network: str, problem: str) -> Markup:
     keys = [f"{accuracy:g}" for accuracy in document["accuracies"]]
-    head = ["pair", *(f"{measure} to {key}" for measure in MEASURES for key in keys)]
+    goals = [goal(document, key) for key in keys]
+    head = ["pair", *(f"{measure} to {one}" for measure in MEASURES for one in goals)]
     rows = [
         [name_of(cell), *(cell[measure][key] for measure in MEASURES for key in keys)]
         for cell in cells_of(document, network, problem)
