@@ -3,9 +3,9 @@
 python -m benchmarks.phase_diagram [--out levywalk-phase] [--graphs ring,grid,ws,er,gnutella]
                                    [--workers N | --scheduler tcp://…] [--write]
 
-It takes about 100 minutes of one core for 1,920 instances (50 minutes on two idle cores) and resumes
-when it is run again. With --write the result goes to docs/figures and into the package, where
-`levywalk inspect` reads it.
+It takes about 100 minutes of one core for 1,920 instances (50 minutes on two idle cores), and
+resumes when it is run again. With --write the result goes to docs/figures and into the package,
+where `levywalk inspect` reads it.
 """
 
 from __future__ import annotations
