@@ -6,6 +6,9 @@ only then are messages sent.
 
 Everything happens in one thread. Time is monotonic: if the machine's clock is set, only the
 validity of certificates is affected.
+
+It is one class of short methods, because all of them share the state machine, the store and the
+timer; what answers questions, carries messages and keeps files is elsewhere.
 """
 
 from __future__ import annotations

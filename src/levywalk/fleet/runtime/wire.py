@@ -5,7 +5,7 @@ Messages and frames have the same field names, and the type of a field in ``mess
 which values are valid, so one translation serves all messages. Received bytes are not trusted:
 `Reader` returns a message that a correct node of this run could have sent, or raises `Malformed`.
 It allocates no more than the size of the frame and of the models that the run's manifest allows.
-What `Reader` would refuse cannot be sent.
+What `Reader` would refuse cannot be sent. Reading and writing are one file, to be seen together.
 """
 
 from __future__ import annotations

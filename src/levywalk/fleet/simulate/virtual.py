@@ -5,6 +5,8 @@ Every message takes ``latency`` and messages arrive in order. Work takes no time
 persists is kept apart from its memory: a kill loses the memory, and a restart begins with the disk.
 Faults happen at given times (`PlannedFault`). Random faults (loss, duplication, torn writes, …) are
 in `levywalk.fleet.checking`.
+
+The fleet, its faults and its result are one file, because none is of use without the others.
 """
 
 from __future__ import annotations
