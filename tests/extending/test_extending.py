@@ -169,6 +169,7 @@ def test_a_subclass_loses_the_twin_of_what_it_overrides() -> None:
         lw.run(NETWORK, SQUARES, lw.mhlj(), update=Still(), backend="kernel", **GIVEN)
 
 
+@pytest.mark.more
 def test_resumed_runs_with_memory_end_with_the_same_bits(tmp_path: Path, monkeypatch: Any) -> None:
     from levywalk.engine import drive
 

@@ -370,6 +370,7 @@ def test_suspicion_by_one_end_alone_is_not_exact():
     assert np.abs(law - target).max() > 1e-3
 
 
+@pytest.mark.more
 def test_the_walk_itself_has_that_law():
     """The same, by what is seen: visits of a long walk of survivors."""
     fleet = fleet_of(lw.unif_rw(), steps=10**6)

@@ -405,6 +405,7 @@ def test_leaving(endless: FleetFolder) -> None:
 # Trouble
 
 
+@pytest.mark.more
 def test_a_node_that_cannot_start_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     fleet = founded(tmp_path / "fleet", 100)
     data = fleet.files[1].data
@@ -573,6 +574,7 @@ def seen(virtual: VirtualFleet) -> Iterator[NodeView]:
         yield NodeView(v, None, False, describe(Disk(**machine.disk)), lines, None, None)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("policy", ["wait", "eager"])
 def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> None:
     network, problem = (

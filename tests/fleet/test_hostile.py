@@ -318,6 +318,7 @@ def test_a_certificate_of_another_fleet_by_the_same_authority_is_refused(
         assert "fleet another" in error.details()
 
 
+@pytest.mark.more
 def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None:
     """It would take the place of the stream that this node keeps open, and this node would never
     dial again.
@@ -748,6 +749,7 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "how", mostly_more(["moved", "removed", "replaced"], lambda how: how == "moved")
 )

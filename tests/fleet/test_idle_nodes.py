@@ -93,6 +93,7 @@ def test_faults_do_not_stop_a_fleet_with_idle_nodes():
         assert np.isin(walk, HOLDERS).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("chunk", mostly_more(range(8), lambda chunk: chunk == 0))
 def test_random_faults_hold_all_invariants_with_idle_nodes(chunk):
     """Also where an idle holder has no live neighbour: it waits and does not pass in circles."""

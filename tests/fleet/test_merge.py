@@ -204,6 +204,7 @@ def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
     assert seen
 
 
+@pytest.mark.more
 def test_lost_updates_are_counted_after_the_holder_died():
     fleet = fleet_of(300, shared_key=False)
     lost = []

@@ -107,6 +107,7 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
     assert sent(effects, Renew)
 
 
+@pytest.mark.more
 def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
     ring, problem = lw.ring(12), lw.homogeneous(12, seed=1)
     fleet = Fleet.of(

@@ -52,6 +52,7 @@ def confirmed(live: RunningFleet, v: int) -> bool:
     return live.is_fenced(v) is False
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "role", mostly_more(["holder", "guardian", "bystander"], lambda role: role == "guardian")
 )

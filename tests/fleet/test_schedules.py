@@ -58,6 +58,7 @@ def test_crashes_with_restart_lose_nothing(seeds):
         assert (outcome.finished, outcome.epochs, outcome.lost) == (1, 1, 0)
 
 
+@pytest.mark.more
 @some
 def test_trouble_of_the_network_alone_loses_at_most_k_per_regeneration(seeds):
     kinds = {

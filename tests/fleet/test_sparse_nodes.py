@@ -88,6 +88,7 @@ def test_a_node_has_its_own_rows_and_no_dense_matrix(tmp_path: Path) -> None:
         assert (at / f"node-{v}" / "data.npz").stat().st_size < 8 * own.features.shape[0] * WIDTH
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore::levywalk.DataWarning")
 def test_real_processes_with_sparse_rows_and_models_of_float32(tmp_path: Path) -> None:
     problem = lw.Logistic(CSR[:15], LABELS[:15], node=NODE[:15] % 3, ridge=0.1).astype("float32")

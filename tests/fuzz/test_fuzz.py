@@ -7,6 +7,7 @@ import pytest
 from tests.fuzz.fuzz import fuzz
 
 
+@pytest.mark.more
 def test_some_mutated_inputs_are_read_or_refused():
     found = fuzz(seed=0, inputs=15)
     assert not found.failures, "\n".join(found.failures)

@@ -5,6 +5,7 @@ policies.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_law_is_stationary_and_positive(case):
     assert abs(report.law.sum() - 1.0) < 1e-14
 
 
+@pytest.mark.more
 @settings(deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_names_of_the_nodes_do_not_matter(case, random):

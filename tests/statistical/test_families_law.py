@@ -88,6 +88,7 @@ def test_erdos_renyi_has_the_exact_law(p):
     assert fit(er_sample(4, p), er_law(4, p)) > LEVEL
 
 
+@pytest.mark.more
 def test_a_slightly_different_density_is_noticed():
     assert fit(er_sample(4, 0.3), er_law(4, 0.35)) < LEVEL
 
@@ -103,6 +104,7 @@ def pair_sets(sampler):
     return [tuple(sampler(rng, 4, 3).tolist()) for _ in range(DRAWS)]
 
 
+@pytest.mark.more
 def test_a_fixed_number_of_pairs_is_a_uniform_set():
     keys = [u << 32 | v for u, v in combinations(range(4), 2)]
     law = dict.fromkeys(combinations(keys, 3), 1 / 20)
@@ -141,6 +143,7 @@ MORE = pytest.mark.more
 
 
 # in the last, some nodes come to know all others and keep their edges
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("n", "k", "p"),
     [pytest.param(5, 2, 0.5, marks=MORE), pytest.param(5, 3, 1.0, marks=MORE), (6, 4, 0.6)],
@@ -219,6 +222,7 @@ def test_a_regular_graph_made_by_shuffling_one_graph_is_noticed():
     assert agree(regular_sample(6, 3), shuffled) < LEVEL
 
 
+@pytest.mark.more
 def test_networks_too_large_to_enumerate_have_the_degrees_of_networkx():
     # degrees of one graph depend on each other a little; the level leaves room for that
     def degrees(draw):

@@ -400,6 +400,7 @@ def test_a_bad_last_design_is_found_before_the_first_has_run(monkeypatch):
         )
 
 
+@pytest.mark.more
 def test_an_update_without_a_step_size_to_tune_takes_its_own():
     network, problem = lw.ring(20), lw.homogeneous(20, dim=2, seed=1)
     designs = {"Newton": (lw.mhda(), lw.newton_token()), "SGD": lw.unif_rw()}

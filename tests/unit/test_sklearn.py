@@ -88,6 +88,7 @@ def test_a_warm_start_goes_on_from_the_last_model() -> None:
     assert cold.trace_.loss[0, 0] > 2.0 * first
 
 
+@pytest.mark.more
 def test_designs_updates_and_networks_are_objects_or_text() -> None:
     text = WalkRegressor("ring:20", "mhlj:p_jump=0.2", "sgd", minibatch=1, random_state=0).fit(X, Y)
     made = WalkRegressor(lw.ring(20), lw.mhlj(p_jump=0.2), lw.sgd(minibatch=1), random_state=0).fit(
@@ -103,6 +104,7 @@ def test_designs_updates_and_networks_are_objects_or_text() -> None:
             WalkRegressor(**wrong).fit(X, Y)
 
 
+@pytest.mark.more
 def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     pipeline = make_pipeline(MinMaxScaler(), WalkRegressor(steps=2000, random_state=0))
     grid = {"walkregressor__network": ["ring:20", None], "walkregressor__alpha": [1e-3, 10.0]}
@@ -130,6 +132,7 @@ def sparse_rows(samples: int, width: int, density: float) -> sparse.csr_array:
     return sparse.random_array((samples, width), density=density, rng=rng, format="csr")
 
 
+@pytest.mark.more
 def test_sparse_features_stay_sparse_and_give_the_dense_fit() -> None:
     rows = sparse_rows(60, 90, 0.1)
     targets = np.asarray(rows @ np.random.default_rng(4).normal(size=(90, 3)))
@@ -186,6 +189,7 @@ def test_wide_sparse_features_take_the_memory_of_their_entries(kind: type) -> No
     assert np.array_equal(rows.data, before)
 
 
+@pytest.mark.more
 def test_a_sparse_matrix_of_the_caller_is_left_alone() -> None:
     """Columns in another order, and entries given twice, are put in order in a copy."""
     columns, values = np.array([2, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])

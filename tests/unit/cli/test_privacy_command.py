@@ -76,6 +76,7 @@ def test_mistakes_are_named(words: list[str], said: str) -> None:
     assert said in str(done.exception)
 
 
+@pytest.mark.more
 def test_a_private_comparison_and_its_experiment_file() -> None:
     private = ["--privacy", "clip=2,noise=20,budget=2"]
     done = typed("compare", NETWORK, *QUICK, "--designs", "unif_rw", *private, "--out", "one")

@@ -82,6 +82,7 @@ def stop_at(folder: Path, file: str, number: signal.Signals) -> subprocess.Compl
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "part",
     mostly_more(

@@ -32,6 +32,7 @@ def test_every_update_is_rounded() -> None:
         assert (trace.model[r] == trace.model[r].astype(np.float32)).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "update",
     mostly_more([lw.sgd(), lw.saga()], lambda update: update.name == "sgd"),

@@ -86,6 +86,7 @@ def test_l1_zeros_and_the_minimiser() -> None:
 FACTORS = [(update, l1) for update in ("sgd", "sag", "saga") for l1 in (0.0, 0.05)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("case", mostly_more(FACTORS, lambda case: case == ("saga", 0.05)))
 def test_factors_of_the_ridge_that_are_large_small_or_zero(case: tuple[str, float]) -> None:
     update, l1 = case
@@ -256,6 +257,7 @@ OUTPUT_CASES = [
 QUICK_OUTPUTS = [("softmax", "sgd of 2", 4), ("softmax", "saga", 4), ("squares", "saga of 2", 4)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("case", mostly_more(OUTPUT_CASES, lambda case: case in QUICK_OUTPUTS))
 def test_several_outputs_are_those_of_the_reference(case: tuple[str, str, int]) -> None:
     kind, update, samples = case
@@ -263,6 +265,7 @@ def test_several_outputs_are_those_of_the_reference(case: tuple[str, str, int]) 
     same(several(kind, samples, 0.01), UPDATES[update], step_size=lw.Decaying(0.1, timescale=99))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("update", mostly_more(["sgd", "sag", "saga"], lambda one: one == "saga"))
 def test_several_outputs_large_ridges_overflow_and_pieces(update: str) -> None:
     rule = UPDATES[update]
@@ -280,6 +283,7 @@ def test_several_outputs_large_ridges_overflow_and_pieces(update: str) -> None:
     same(holders, rule, network=lw.watts_strogatz(N + 7, 4, 0.3, seed=2))
 
 
+@pytest.mark.more
 def test_several_outputs_find_the_minimiser_and_are_those_on_dense_features() -> None:
     sparse = several("softmax", 4, 0.1)
     dense = lw.Softmax(sparse.features.toarray(), sparse.targets, sparse.node, 0.1)

@@ -54,6 +54,7 @@ def test_a_walk_that_is_not_trapped_is_not_called_so() -> None:
     assert advice(free)[0].startswith("WeightRW does not get trapped here")
 
 
+@pytest.mark.more
 def test_inspect_says_first_what_to_do_and_its_command_works(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     asked = ["inspect", "ring:30", "--important", "1", "--accuracy", "0.5", "--p-jump", "0.2"]

@@ -156,6 +156,7 @@ def test_a_switching_walk_sees_the_whole_step() -> None:
 REACHED = [(name, update) for name in PROBLEMS for update in ("sag", "saga")]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("case", mostly_more(REACHED, lambda case: case == ("squares", "saga")))
 def test_sag_and_saga_reach_the_minimiser_with_its_zeros(case: tuple[str, str]) -> None:
     name, update = case

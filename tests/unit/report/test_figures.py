@@ -149,6 +149,7 @@ def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(
     assert with_interval(float("inf"), float("inf"), float("inf")) == "not reached"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", mostly_more(["mhlj", "mixed"], lambda name: name == "mhlj"))
 def test_tuning_is_drawn_with_its_whole_curve(family: str, tmp_path: Path) -> None:
     options = {

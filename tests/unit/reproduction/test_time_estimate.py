@@ -30,6 +30,7 @@ def test_every_claim_and_figure_can_be_counted() -> None:
     assert estimate.share == 0.0
 
 
+@pytest.mark.more
 def test_what_is_asked_is_what_was_counted() -> None:
     estimate = TimeEstimate(HOMO, paper.QUICK)
     estimate.begin("homo")

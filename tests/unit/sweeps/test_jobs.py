@@ -192,6 +192,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+@pytest.mark.more
 def test_after_a_failure_of_the_store_the_same_workers_can_be_asked_again(
     store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +337,7 @@ def test_a_full_disk_stops_the_work_and_loses_no_finished_result(
     assert executed(log) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.more
 def test_room_that_is_made_in_time_is_used(
     store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_neighbouring_important_nodes_form_one_region_and_dwell_is_mass_over_flo
     assert pair.dwell == pytest.approx(law[[10, 11]].sum() / out)
 
 
+@pytest.mark.more
 def test_theory_and_run_lie_side_by_side() -> None:
     network, problem, design = lw.ring(100), lw.heterogeneous(100, important=1), lw.weight_rw()
     trace = lw.run(
@@ -89,6 +90,7 @@ def test_theory_and_run_lie_side_by_side() -> None:
     assert seen.n_updates == 800_000
 
 
+@pytest.mark.more
 def test_independent_visits_are_worth_about_their_number() -> None:
     network, problem, design = lw.ring(50), lw.heterogeneous(50, important=1), lw.iid_weighted()
     trace = lw.run(

@@ -78,6 +78,7 @@ def test_pieces_continue_the_curve_as_single_steps_would(design: lw.Design) -> N
     assert largest < 0.1 * tolerance  # the estimate is never too small here
 
 
+@pytest.mark.more
 def test_the_curve_is_the_mean_of_runs() -> None:
     network, problem, design = (
         lw.ring(20),

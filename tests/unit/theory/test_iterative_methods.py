@@ -175,6 +175,7 @@ def test_poisson_equals_dense_algebra(
         )
 
 
+@pytest.mark.more
 def test_error_of_the_predicted_steps_covers_the_exact_prediction(
     cases: Cases,
     monkeypatch: pytest.MonkeyPatch,

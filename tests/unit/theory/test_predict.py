@@ -157,6 +157,7 @@ def test_tuning_by_transfers_counts_what_jumps_send() -> None:
         assert b.cost == pytest.approx(a.cost * a.prediction.transfers_per_step)
 
 
+@pytest.mark.more
 def test_mixed_walks_can_be_tuned_too() -> None:
     tuning = lw.tune(
         lw.ring(40), lw.heterogeneous(40, important=1), family="mixed", mixes=[0.0, 0.3, 1.0]
@@ -184,6 +185,7 @@ def _simulated(
     return float(trace.step[above[-1] + 1])
 
 
+@pytest.mark.more
 def test_a_trap_that_matters_only_on_the_way_is_foreseen() -> None:
     # With hardly any noise there is no floor, but WeightRW first sits at the important node.
     network, problem = lw.ring(60), lw.heterogeneous(60, dim=3, important=1, noise=1e-3, seed=2)

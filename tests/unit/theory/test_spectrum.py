@@ -366,6 +366,7 @@ def test_hitting_times_of_a_ring_by_hand_and_by_iterations(monkeypatch):
     np.testing.assert_allclose(iterated, lw.hitting_times(world, 7), rtol=1e-7)
 
 
+@pytest.mark.more
 def test_quantecon_agrees_on_period_and_law():
     from quantecon.markov import MarkovChain  # importing it takes a second
 

@@ -121,6 +121,7 @@ def test_schedule_gives_one_matrix_per_step():
         )
 
 
+@pytest.mark.more
 def test_filling_powers_are_refused_before_anything_is_allocated():
     n = 20_000
     network, problem = lw.barabasi_albert(n, 3), lw.homogeneous(n, dim=1)

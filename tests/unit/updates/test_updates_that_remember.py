@@ -338,6 +338,7 @@ def check_sum(problem, trace, each):
     np.testing.assert_allclose(trace.memory["update.sum"][0], stored, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.more
 def test_saga_removes_the_floor_of_jumps():
     problem = CASES["squares"]
     walk = lw.mhlj(p_jump=0.5)
