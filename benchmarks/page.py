@@ -85,8 +85,10 @@ TITLES = {
         "Switching designs, and compiled walks, updates and losses of one's own "
         "([extending.md](extending.md)), run one replica after the other in a loop without lanes. "
         "The functions are the examples of that page, and the squared error, which is built in "
-        "too: the goal for it is 1.3 times the plain loop. The kernel beside them is the loop for "
-        "built-in methods, also one replica after the other.",
+        "too: the goal for it is 1.3 times the plain loop. The plain loop "
+        "is what a compilation for this one loss would give, and compiling it takes 5 to 10 s of "
+        "CPU; a function of one's own compiles in less than one. The kernel beside them is the "
+        "loop for built-in methods, also one replica after the other.",
     ),
     "sparse": (
         "Sparse features",
