@@ -31,7 +31,7 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (nine minutes on two cores)
+test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
 	$(PYTEST)
 
 FRAMEWORKS := .venv/.frameworks
