@@ -21,6 +21,7 @@ def the_problem():
     return network, lw.LeastSquares(data.features, data.targets, node=node, idle="pass")
 
 
+@pytest.mark.more
 def test_data_of_seven_nodes_of_ten(tmp_path):
     refused = levywalk("compare", *map(str, FILES), *SHORT, cwd=tmp_path)
     assert refused.returncode == 2

@@ -85,6 +85,7 @@ def test_graphml_and_libsvm(tmp_path):
     assert "--directed symmetrise" in refused.stderr
 
 
+@pytest.mark.more
 def test_a_data_frame_and_a_networkx_graph(tmp_path):
     graph = nx.path_graph(["a", "b", "c", "d"])
     rng = np.random.default_rng(0)

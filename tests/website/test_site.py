@@ -169,6 +169,7 @@ def test_an_example_of_the_gallery_has_a_title_and_says_what_it_imports(path: Pa
     assert imported - always <= {need.split(".")[0] for need in needs_of(path)}
 
 
+@pytest.mark.more
 def test_the_commands_of_the_first_ten_minutes_run(tmp_path: Path):
     page = (ROOT / "docs" / "ten-minutes.md").read_text(encoding="utf-8")
     commands = re.findall(r"<!-- runs -->\n```console\n(.*?)\n```", page, flags=re.DOTALL)

@@ -132,6 +132,7 @@ def test_own_files_are_found_from_the_experiment_file(
     assert_same(place / "deep" / "out", tmp_path / "again")
 
 
+@pytest.mark.more
 def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     done = levywalk("compare", "ring:20", "--designs", "unif_rw", *QUICK, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -188,6 +188,7 @@ def test_one_press_ends_a_command(name: str, moment: Moment) -> None:
     assert "Written" not in interrupted(name, moment).ended.stdout
 
 
+@pytest.mark.more
 def test_the_same_command_gives_the_same_bits() -> None:
     resumed("run", interrupted("run", MOMENTS["run"][1]).folder)
 

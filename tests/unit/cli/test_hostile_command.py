@@ -42,6 +42,7 @@ def test_a_huge_family_is_an_error_and_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.more
 def test_the_limit_of_a_file_is_an_option(tmp_path: Path) -> None:
     edges = "".join(f"{v} {(v + 1) % 24}\n" for v in range(24)) + "# more\n" * 200
     (tmp_path / "net.txt.gz").write_bytes(gzip.compress(edges.encode()))

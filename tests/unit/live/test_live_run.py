@@ -55,6 +55,7 @@ def test_pieces_of_any_length_make_the_run_of_the_library(design: lw.Walk) -> No
     same(run, design)
 
 
+@pytest.mark.more
 def test_a_walk_and_an_update_that_remember_are_shown_as_well() -> None:
     run = live(lw.oldest_neighbour(), lw.saga())
     run.advance(3)

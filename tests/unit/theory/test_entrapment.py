@@ -101,6 +101,7 @@ def test_independent_visits_are_worth_about_their_number() -> None:
     assert 0.8 < region.observed.effective_size / region.observed.n_updates < 1.25
 
 
+@pytest.mark.more
 def test_correlation_of_updates_equals_the_chains_own() -> None:
     network, problem, design = lw.ring(20), lw.homogeneous(20, dim=3), lw.unif_rw()
     network = network.with_self_loops("counted")
