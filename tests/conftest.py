@@ -45,11 +45,11 @@ def pytest_collect_file(
 
 
 # Pages and modules whose examples compile loops that no quick test needs: seconds each.
-LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md", "judge/tune.py",
-                 "league/recommend.py", "levywalk/sklearn.py", "updates/averaged.py",
-                 "updates/finito.py", "updates/point_saga.py", "updates/sag.py",
-                 "updates/walkman.py", "walks/hdt.py", "walks/srrw.py",
-                 "figures/column.py")  # fmt: skip
+LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md",
+                 "experiments/advice.py", "judge/tune.py", "league/recommend.py",
+                 "levywalk/sklearn.py", "updates/averaged.py", "updates/finito.py",
+                 "updates/point_saga.py", "updates/sag.py", "updates/walkman.py",
+                 "walks/hdt.py", "walks/srrw.py", "figures/column.py")  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)

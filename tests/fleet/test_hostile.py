@@ -879,6 +879,7 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         eventually(lambda: len(list(fds.iterdir())) < 150)
 
 
+@pytest.mark.more
 def test_connections_of_strangers_do_not_keep_a_neighbour_out(tmp_path: Path) -> None:
     """They say nothing for as long as they like, and there are more of them than a node keeps."""
     with (
@@ -899,6 +900,7 @@ def test_connections_of_strangers_do_not_keep_a_neighbour_out(tmp_path: Path) ->
         assert any("too many" in line.get("why", "") for line in node.log())
 
 
+@pytest.mark.more
 def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
     """Any user of the machine may connect there."""
     folder = make(tmp_path / "fleet", dim=10_000, metrics=True) / f"node-{VICTIM}"
@@ -1384,7 +1386,7 @@ class Chance:
         return kind(*[self.field(hint) for hint in get_type_hints(kind).values()])  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", mostly_more([1, 2], lambda seed: seed == 1))
 def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
     tmp_path: Path, seed: int
 ) -> None:

@@ -52,7 +52,7 @@ from tests.limits import mostly_more
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
-QUICK = ("rename:before", "commit:after")
+QUICK = ("commit:after",)
 PLACES = {"files": FILES, "database": 1 << 16}
 PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),

@@ -83,6 +83,7 @@ def er_sample(n, p):
 
 
 # The first draws pairs, the others one coin per pair.
+@pytest.mark.more
 @pytest.mark.parametrize("p", mostly_more([0.1, 0.3, 0.7], lambda p: p == 0.1))
 def test_erdos_renyi_has_the_exact_law(p):
     assert fit(er_sample(4, p), er_law(4, p)) > LEVEL

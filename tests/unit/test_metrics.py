@@ -314,6 +314,7 @@ def test_a_sparse_metric_reaches_an_accuracy_where_it_was_evaluated() -> None:
         assert steps == trace.metric_step[np.flatnonzero(known < -0.5)[-1] + 1]
 
 
+@pytest.mark.more
 def test_tuning_by_a_metric_is_tuning_by_the_same_number() -> None:
     """‖x - x*‖² over its first value as a metric must choose the step sizes of "distance2"."""
     start = float(np.square(PROBLEM.optimum).sum())

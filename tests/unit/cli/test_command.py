@@ -74,6 +74,7 @@ def test_example_runs_and_writes_what_it_promises(experiment: Path) -> None:
     assert {"UnifRW.nc", "server-weighted.nc", "table.csv", "figure.png", "result.json"} <= files
 
 
+@pytest.mark.more
 def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: Path) -> None:
     import levywalk as lw
 

@@ -229,6 +229,7 @@ def test_interrupted_it_exits_with_130_and_the_same_command_runs_only_the_rest(
     assert (folder / "whole" / "table.csv").read_bytes() == interrupted
 
 
+@pytest.mark.more
 def test_two_sweeps_never_share_the_default_folder_and_nothing_is_run_twice(folder: Path) -> None:
     assert sweep().exit_code == 0
     first = contents(folder / "out")

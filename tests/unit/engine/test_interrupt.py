@@ -177,6 +177,7 @@ def test_an_interrupted_comparison_has_the_designs_that_were_run(interrupt_after
     assert len(partial.table()) == 2
 
 
+@pytest.mark.more
 def test_an_interrupted_walk_is_raised_with_its_record(monkeypatch):
     module = import_module("levywalk.engine.walk_alone")
     monkeypatch.setattr(module, "_PIECE", 10)

@@ -139,6 +139,7 @@ def test_schedules_own_walks_idle_nodes_and_pieces() -> None:
     assert whole.model == pytest.approx(once.model, rel=1e-9)
 
 
+@pytest.mark.more
 def test_what_has_no_kernel_says_so_and_runs_in_the_reference() -> None:
     problem = problem_of("logistic", 4, 0.05)
     for update in (lw.adam(), lw.heavy_ball(), lw.point_saga(), lw.finito(), lw.averaged(),

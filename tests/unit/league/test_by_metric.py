@@ -36,6 +36,7 @@ def own_r2(features: np.ndarray, targets: np.ndarray) -> Any:
     return lambda x: float(1 - ((features @ x - targets) ** 2).sum() / total)
 
 
+@pytest.mark.more
 def test_a_cell_is_what_a_plain_run_takes(tmp_path: Path) -> None:
     (task,) = tasks = metric_tasks(RING, SHORT, "r2", 0.5)
     assert left_by_metric(tasks, tmp_path)[:2] == (1, 0)

@@ -104,6 +104,7 @@ def test_a_cell_is_what_a_plain_run_takes():
         ]
 
 
+@pytest.mark.more
 def test_tuning_chooses_the_least_steps_of_what_was_tried():
     _, numbers = measure_cell(described("oldest_neighbour + point_saga"))
     tried = {float(factor): row for factor, row in numbers["tried"].items()}

@@ -43,6 +43,7 @@ def test_no_pair_is_estimated_to_be_better():
     assert best.estimate <= min(best.others.values())
 
 
+@pytest.mark.more
 def test_questions_count_for_time_only():
     dense = lw.complete(40)
     problem = lw.homogeneous(40, dim=3)
@@ -99,6 +100,7 @@ def test_why_says_what_the_step_size_is():
     assert other.step_size == pytest.approx(1.4 * lw.point_saga().default_step_size(1.0, logistic))
 
 
+@pytest.mark.more
 def test_the_pilot_is_the_walk_itself():
     network = lw.watts_strogatz(30, 4, 0.2, seed=1)
     seen = pilot(network, lw.least_used_edge(), 3)

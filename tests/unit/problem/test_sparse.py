@@ -200,6 +200,7 @@ def test_options_and_partitions_of_sparse_files(tmp_path: Any) -> None:
     assert sparse.smoothness == pytest.approx(dense.smoothness)
 
 
+@pytest.mark.more
 def test_theory_of_sparse_problems_is_that_of_dense_ones() -> None:
     network = lw.ring(N)
     for kind in ("squares", "logistic", "huber"):

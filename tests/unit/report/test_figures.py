@@ -81,6 +81,7 @@ def test_every_curve_has_an_interval_over_each_axis(comparison: lw.Comparison, x
     np.testing.assert_allclose(line.get_xdata(), counted)
 
 
+@pytest.mark.more
 def test_figures_are_shown_by_pyplot_unless_they_are_written(
     comparison: lw.Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_files_parse_and_hold_the_words(tmp_path):
     assert svg.stat().st_size < 60_000
 
 
+@pytest.mark.more
 def test_the_same_plate_is_the_same_bytes(tmp_path):
     panel = Panel("ring", "steps", "error", (line("MHLJ", 2), line("WeightRW", 1)))
     first, second = (write_figure(figure_data(panel), tmp_path / name) for name in "ab")

@@ -159,6 +159,7 @@ def pids(store: ResultStore, keys: list[str]) -> set[int]:
     return {result.numbers["pid"] for result in found if result is not None}
 
 
+@pytest.mark.more
 def test_the_same_processes_serve_several_calls_and_then_go(store: ResultStore) -> None:
     with Workers(1) as workers:
         first = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
@@ -258,6 +259,7 @@ def test_wrong_options_are_named(
 # --- failures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [0, 2])
 def test_one_error_names_every_failure_and_the_others_are_kept(
     store: ResultStore, log: Path, workers: int

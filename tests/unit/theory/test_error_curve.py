@@ -113,6 +113,7 @@ def test_settled_is_the_last_time_above_the_goal() -> None:
     assert settled(times, np.array([0.1, 0.1, 0.1, 0.1]), 0.2) == 0.0
 
 
+@pytest.mark.more
 def test_the_search_finds_the_best_of_all_step_sizes() -> None:
     network, problem, design = lw.ring(20), lw.heterogeneous(20, dim=2, important=1), lw.weight_rw()
     largest = design.bind(network, problem).largest

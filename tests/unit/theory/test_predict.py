@@ -130,6 +130,7 @@ def test_unreachable_accuracy_is_infinite() -> None:
     assert found.steps == np.inf
 
 
+@pytest.mark.more
 def test_tune_returns_the_least_of_all_it_judged_and_the_whole_curve() -> None:
     network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
     tuning = lw.tune(
