@@ -45,6 +45,12 @@ def ends_by_ctrl_c(
             except KeyboardInterrupt as error:
                 ending.say(*error.args)
                 raise typer.Exit(EXIT_CODE) from None
+            except Exception as error:
+                # A compiled library that is interrupted while it loads raises an ImportError.
+                if not isinstance(error.__cause__, KeyboardInterrupt):
+                    raise
+                ending.say()
+                raise typer.Exit(EXIT_CODE) from None
 
         return ended
 

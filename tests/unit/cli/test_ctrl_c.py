@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import levywalk as lw
-from levywalk.cli.ctrl_c import _Ending
+from levywalk.cli.ctrl_c import _Ending, ends_by_ctrl_c
 from tests.limits import PATIENCE
 from tests.pressing import Moment, Pressed, calls, pressed, ran, spread
 
@@ -349,3 +350,22 @@ def test_a_long_call_of_a_library_is_not_waited_for() -> None:
     out, err = child.communicate(timeout=PATIENCE)
     report("a factorisation of minutes", [time.monotonic() - began])
     assert (child.returncode, out, err) == (130, "", "Interrupted. Go on.\n")
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), OSError("no")])
+def test_a_library_that_is_interrupted_while_it_loads_is_not_taken_for_a_fault(
+    cause: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @ends_by_ctrl_c("Go on.")
+    def command() -> None:
+        raise ImportError("initialization failed") from cause
+
+    if isinstance(cause, OSError):
+        with pytest.raises(ImportError):
+            command()
+        assert capsys.readouterr().err == ""
+    else:
+        with pytest.raises(typer.Exit) as ended:
+            command()
+        assert ended.value.exit_code == 130
+        assert capsys.readouterr().err == "Interrupted. Go on.\n"
