@@ -33,7 +33,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
-from levywalk.fleet.protocol.starts import LINK, Chain, Seen, Starts
+from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
@@ -106,7 +106,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
         st.dictionaries(ints, sightings, max_size=4),
     ),
     "chain": st.none()
-    | st.builds(Chain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
+    | st.builds(StartChain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -255,8 +255,8 @@ def test_the_format_is_what_it_was() -> None:
     ]
     measured = Measured(FIRST, 1, (0.5, math.nan))
     seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
-    starts = (Starts(b"o" * LINK, 4, 77, "why", seen), Chain(b"l" * 3 * LINK))
-    later = {Measured, Starts, Chain}  # kinds that were added later
+    starts = (Starts(b"o" * LINK, 4, 77, "why", seen), StartChain(b"l" * 3 * LINK))
+    later = {Measured, Starts, StartChain}  # kinds that were added later
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"

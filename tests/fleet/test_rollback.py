@@ -57,8 +57,8 @@ from levywalk.fleet.protocol.records import HeldStatus, RegisterValue
 from levywalk.fleet.protocol.starts import (
     KEPT_LINKS,
     LINK,
-    Chain,
     Seen,
+    StartChain,
     Starts,
     disagreement,
     next_link,
@@ -358,7 +358,7 @@ def test_a_guardian_takes_every_message_of_a_waiting_holder_for_a_sign_of_life(w
 def test_a_greeting_of_a_new_start_is_a_sign_of_life_and_a_repeated_one_is_not():
     node = started()
     node.receive(Got(1, GUARD), 0.0)
-    first, second = Chain(b"1" * LINK), next_link(Chain(b"1" * LINK), b"again", 4)
+    first, second = StartChain(b"1" * LINK), next_link(StartChain(b"1" * LINK), b"again", 4)
     late = 0.8 * TERMS.dead_after
     for time, links in ((late, first.links), (2 * late, second.links), (3 * late, second.links)):
         node.receive(Got(1, Greeting(b"1" * LINK, len(links) // LINK, links, 4)), time)
@@ -498,7 +498,7 @@ def test_starts_are_written_and_read():
         assert decode_slot("starts", encode(starts)) == starts
     chain = next_link(next_link(None, b"a", 0), b"b", 7)
     assert decode_slot("chain", encode(chain)) == chain
-    for bad in (Chain(b""), Chain(b"123")):
+    for bad in (StartChain(b""), StartChain(b"123")):
         with pytest.raises(Malformed, match="cannot have"):
             decode_slot("chain", encode(bad))
     data = bytearray(encode(Starts(b"o" * LINK, 1, 0, "", seen)))

@@ -12,7 +12,7 @@ from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.starts import Chain, Starts
+from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
@@ -106,7 +106,7 @@ class Disk:
     guarded: Guarded | None = None
     final: Token | None = None
     starts: Starts | None = None  # None before the first start that drew a random number
-    chain: Chain | None = None
+    chain: StartChain | None = None
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )

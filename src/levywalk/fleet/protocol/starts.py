@@ -20,7 +20,7 @@ KEPT_LINKS = 64  # links of so many starts are kept
 _PAST = 8  # earlier state folders of one neighbour that are remembered
 
 
-class Chain(NamedTuple):
+class StartChain(NamedTuple):
     """The links of a node's last starts, one after another."""
 
     links: bytes
@@ -71,7 +71,7 @@ class Starts(NamedTuple):
     seen: dict[int, Seen]
 
 
-def next_link(chain: Chain | None, draw: bytes, commits: int) -> Chain:
+def next_link(chain: StartChain | None, draw: bytes, commits: int) -> StartChain:
     """Return the chain with the link of one more start, of a disk that ends with that write.
 
     Examples
@@ -84,7 +84,7 @@ def next_link(chain: Chain | None, draw: bytes, commits: int) -> Chain:
     links = b"" if chain is None else chain.links
     hashed = hashlib.blake2b(links[-LINK:] + draw, digest_size=_HASH).digest()
     link = hashed + commits.to_bytes(LINK - _HASH, "big")
-    return Chain((links + link)[-KEPT_LINKS * LINK :])
+    return StartChain((links + link)[-KEPT_LINKS * LINK :])
 
 
 def start_name(links: bytes) -> int:

@@ -42,7 +42,7 @@ from levywalk.fleet.protocol.records import (
     RegisterValue,
 )
 from levywalk.fleet.protocol.schema import TensorSchema
-from levywalk.fleet.protocol.starts import Chain, Starts
+from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.storage.field_kinds import (
@@ -183,7 +183,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
     8: (tuple, LiesField()),
     9: (Starts, StartsField()),
-    10: (Chain, ChainField()),
+    10: (StartChain, ChainField()),
     16: (
         Visit,
         RecordField(
@@ -218,7 +218,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "end": (Ending, NoneType),
     "liars": (tuple,),
     "starts": (Starts, NoneType),
-    "chain": (Chain, NoneType),
+    "chain": (StartChain, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)

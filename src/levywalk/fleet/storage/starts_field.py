@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK, Chain, Seen, Starts
+from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.storage.field_kinds import BytesField, FieldReader, FieldWriter
 
@@ -71,13 +71,13 @@ class ChainField:
 
     _links = BytesField(KEPT_LINKS * LINK)
 
-    def write(self, out: FieldWriter, value: Chain) -> None:
+    def write(self, out: FieldWriter, value: StartChain) -> None:
         """Write a value."""
         self._links.write(out, value.links)
 
-    def read(self, source: FieldReader) -> Chain:
+    def read(self, source: FieldReader) -> StartChain:
         """Read a value."""
         links = self._links.read(source)
         if not links or len(links) % LINK:
             raise Malformed(f"a chain of starts cannot have {len(links)} bytes")
-        return Chain(links)
+        return StartChain(links)
