@@ -122,11 +122,9 @@ def league(
         count, stored, seconds = competition.left_of(chosen, effort, out)
     cores = os.cpu_count() or 1 if workers is None else max(1, workers)
     place = f"{cores} core{'s' if cores > 1 else ''}" if scheduler is None else "one core"
-    about = seconds / (cores if scheduler is None else 1) / 60
-    notice = (
-        f"{count} results, {stored} of them stored; the others take about {about:.0f} minutes on "
-        f"{place}."
-    )
+    about = max(1, round(seconds / (cores if scheduler is None else 1) / 60))
+    minutes = f"{about} minute{'s' if about > 1 else ''}"
+    notice = f"{count} results, {stored} of them stored; the others take about {minutes} on {place}."
     if dry_run:
         print(notice)
         return
