@@ -124,7 +124,8 @@ def league(
     place = f"{cores} core{'s' if cores > 1 else ''}" if scheduler is None else "one core"
     about = max(1, round(seconds / (cores if scheduler is None else 1) / 60))
     minutes = f"{about} minute{'s' if about > 1 else ''}"
-    notice = f"{count} results, {stored} of them stored; the others take about {minutes} on {place}."
+    kept = f"{count} results, {stored} of them stored"
+    notice = f"{kept}; the others take about {minutes} on {place}."
     if dry_run:
         print(notice)
         return
