@@ -36,12 +36,19 @@ class Get(Protocol):
         """Return the array."""
 
 
+Encodings = dict[int, tuple[object, bytes]]  # the last records that were written, by their `id`
+_MOST_RECENT = 16
+
+
 class FieldWriter:
     """The bytes that are written so far."""
 
-    def __init__(self, put: Put, schema: TensorSchema | None = None) -> None:
+    def __init__(
+        self, put: Put, schema: TensorSchema | None = None, recent: Encodings | None = None
+    ) -> None:
         self.parts: list[bytes | memoryview] = []
-        self.put, self.schema = put, schema
+        self.put, self.schema, self.recent = put, schema, recent
+        self.changeable = 0  # arrays that can change, or are stored separately
 
 
 class FieldReader:
@@ -103,12 +110,14 @@ class NumbersField:
     def __init__(self, numbers: Sequence[NumberField]) -> None:
         self.struct = struct.Struct("<" + "".join(number.code for number in numbers))
         self.checked = [(i, number) for i, number in enumerate(numbers) if number.holds is not None]
+        self.counts = all(number is COUNT for number in numbers)  # which are checked at once
         self.flags = [i for i, number in enumerate(numbers) if number is FLAG]
 
     def write(self, out: FieldWriter, values: Sequence[Any]) -> None:
         """Write a value."""
-        for i, number in self.checked:
-            number.check(values[i])
+        if not self.counts or min(values) < 0:
+            for i, number in self.checked:
+                number.check(values[i])
         try:
             out.parts.append(self.struct.pack(*values))
         except struct.error as error:
@@ -165,6 +174,38 @@ class RecordField:
             else:
                 values.extend(found)
         return self.type._make(values)
+
+
+class RememberedField:
+    """A record that is often written several times, such as a token: its last encodings are kept.
+
+    The same object has the same bytes, since records are never changed. A record with an array that
+    could change, or that is stored separately, is encoded each time.
+    """
+
+    def __init__(self, kind: RecordField) -> None:
+        self.kind = kind
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        recent = out.recent
+        if recent is None:
+            self.kind.write(out, value)
+            return
+        known = recent.get(id(value))
+        if known is not None and known[0] is value:
+            out.parts.append(known[1])
+            return
+        start, changeable = len(out.parts), out.changeable
+        self.kind.write(out, value)
+        if out.changeable == changeable:
+            recent[id(value)] = value, b"".join(out.parts[start:])
+            if len(recent) > _MOST_RECENT:
+                del recent[next(iter(recent))]
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+        return self.kind.read(source)
 
 
 class BytesField:
@@ -308,6 +349,7 @@ class ArrayField:
             out.schema if self.itemsize == 8 else None,
         )
         address = out.put(tensor)
+        out.changeable += address is not None or value.flags.writeable
         if address is None:
             out.parts += [_BYTE.pack(0), LONG.pack(tensor.size), *tensor.chunks()]
         else:
