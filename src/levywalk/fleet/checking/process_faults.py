@@ -137,9 +137,9 @@ class FaultInjector:
             self.settle()
         roles, faults, taken = self.live.roles(), [], set[int]()
         for kind in kinds:
-            v = self._victim(roles, taken)
+            fault, v = self.made(kind, roles, taken)
             taken.add(v)
-            faults.append(ProcessFault(kind, *self._made[kind](v)))
+            faults.append(fault)
         self.say(f"roles {roles}")
         self._play(faults)
         self.tally.kinds.update(fault.kind for fault in faults)
@@ -148,6 +148,11 @@ class FaultInjector:
         self.tally.waits.append(waited)
         self.say(f"went on from {since} after {waited:.2f} s")
         return len(faults)
+
+    def made(self, kind: str, roles: dict[str, int], taken: set[int]) -> tuple[ProcessFault, int]:
+        """Return a fault of a kind, and the node that it is drawn for, which has none yet."""
+        v = self._victim(roles, taken)
+        return ProcessFault(kind, *self._made[kind](v)), v
 
     def _play(self, faults: list[ProcessFault]) -> None:
         due = [(time.monotonic(), fault) for fault in faults]

@@ -93,9 +93,10 @@ class EpochBudget:
 
     def refuses(self, disk: Disk, node: int, message: Message) -> str | None:
         """Return why a message of a new epoch comes too soon, or None."""
+        if not isinstance(message, Fenced | Guard):
+            return None  # no other message brings about an epoch
         epoch = _epoch(message)
-        opens = isinstance(message, Fenced | Guard)  # no other message brings about an epoch
-        if opens and epoch > disk.known.epoch and self.exhausted(node):
+        if epoch > disk.known.epoch and self.exhausted(node):
             return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
         return None
 
