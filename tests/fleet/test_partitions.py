@@ -54,6 +54,16 @@ def walking(folder: Path, between: Namespaces, policy: GuardianPolicy) -> Runnin
     return live
 
 
+def cut_for(between: Namespaces, ways: list[tuple[int, int]], seconds: float) -> None:
+    """Cut these ways, wait, and heal them."""
+    for way in ways:
+        between.cut(*way)
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() > end)
+    for way in ways:
+        between.heal(*way)
+
+
 def ended(live: RunningFleet) -> Judged:
     """Wait until all nodes know of one epoch and the walk goes on in it; then judge the logs."""
     until(lambda: len({tuple(one["epoch"]) for one in live.statuses().values()}) == 1)
@@ -77,16 +87,9 @@ def test_links_that_flap(tmp_path, between, policy):
     """
     with walking(tmp_path / "fleet", between, policy) as live:
         edges = [(a, b) for a in range(NODES) for b in live.neighbours(a) if a < b]
-        slow = False
         for i in range(FLAPS):
             a, b = edges[(5 * i) % len(edges)]
-            began = time.monotonic()
-            for way in ((a, b), (b, a)):
-                between.cut(*way)
-            until(lambda: time.monotonic() - began > 0.25 * TERMS.dead_after)
-            for way in ((a, b), (b, a)):
-                between.heal(*way)
-            slow |= time.monotonic() - began > 0.6 * TERMS.dead_after
+            cut_for(between, [(a, b), (b, a)], 0.25 * TERMS.dead_after)
         judged = ended(live)
     assert judged.steps > FLAPS
     if judged.epochs == 1:

@@ -380,9 +380,5 @@ def nearest_half(live: RunningFleet, v: int) -> list[int]:
 def ways_between(live: RunningFleet, half: list[int]) -> list[tuple[int, int]]:
     """Return the ways between these nodes and all others, in both directions."""
     return [
-        way
-        for a in half
-        for b in live.neighbours(a)
-        if b not in half
-        for way in ((a, b), (b, a))
+        way for a in half for b in live.neighbours(a) if b not in half for way in ((a, b), (b, a))
     ]

@@ -151,7 +151,8 @@ class SoakRun:
                 self._revive(fleet)
         elif still > DEATHS * self.dead_after + SAYS and not waits and not self._due:
             raise Violation(
-                "silence", f"the walk stands still for {still:.0f} s, and the status does not say so"
+                "silence",
+                f"the walk stands still for {still:.0f} s, and the status does not say so",
             )
 
     def _revive(self, fleet: FleetFolder) -> None:

@@ -128,9 +128,7 @@ _NODE = NumbersField([INT])
 _EPOCH = RecordField(Epoch, COUNT, COUNT, INT)
 _DIGEST, _SIGNATURE = BytesField(32), BytesField(512)
 _MODEL = ArrayField("model")
-_SEALED = RememberedField(
-    RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE)
-)
+_SEALED = RememberedField(RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE))
 _OPENING = RecordField(
     Opening, ChoiceField(KINDS), _EPOCH, _EPOCH, COUNT, COUNT, _DIGEST, INT, _SIGNATURE
 )

@@ -110,14 +110,17 @@ class NumbersField:
     def __init__(self, numbers: Sequence[NumberField]) -> None:
         self.struct = struct.Struct("<" + "".join(number.code for number in numbers))
         self.checked = [(i, number) for i, number in enumerate(numbers) if number.holds is not None]
-        self.counts = all(number is COUNT for number in numbers)  # which are checked at once
+        self.counts = [i for i, number in enumerate(numbers) if number is COUNT]
+        self.others = [(i, number) for i, number in self.checked if number is not COUNT]
         self.flags = [i for i, number in enumerate(numbers) if number is FLAG]
 
     def write(self, out: FieldWriter, values: Sequence[Any]) -> None:
         """Write a value."""
-        if not self.counts or min(values) < 0:
-            for i, number in self.checked:
-                number.check(values[i])
+        for i in self.counts:  # most numbers are, so no function is called for them
+            if not values[i] >= 0:
+                COUNT.check(values[i])
+        for i, number in self.others:
+            number.check(values[i])
         try:
             out.parts.append(self.struct.pack(*values))
         except struct.error as error:
@@ -236,12 +239,13 @@ class ChoiceField:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
+        self.bytes = {word: _BYTE.pack(place) for place, word in enumerate(words)}
 
     def write(self, out: FieldWriter, value: str) -> None:
         """Write a value."""
-        if value not in self.words:
+        if value not in self.bytes:
             raise Malformed(f"one of {', '.join(self.words)} can be written, got {value!r}")
-        out.parts.append(_BYTE.pack(self.words.index(value)))
+        out.parts.append(self.bytes[value])
 
     def read(self, source: FieldReader) -> str:
         """Read a value."""
@@ -260,9 +264,19 @@ class OneOfField:
 
     def __init__(self, *kinds: tuple[Any, FieldKind | None]) -> None:
         self.kinds = kinds
+        self.by_type = {
+            what: (_BYTE.pack(place), kind)
+            for place, (what, kind) in enumerate(kinds)
+            if kind is not None
+        }
 
     def write(self, out: FieldWriter, value: Any) -> None:
         """Write a value."""
+        found = self.by_type.get(type(value))
+        if found is not None:
+            out.parts.append(found[0])
+            found[1].write(out, value)
+            return
         for place, (what, kind) in enumerate(self.kinds):
             if kind is None and (value is what or (isinstance(value, str) and value == what)):
                 out.parts.append(_BYTE.pack(place))
