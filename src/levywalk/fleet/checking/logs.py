@@ -348,7 +348,7 @@ def _reports(
     told = 0
     for v, line in archived:
         epoch, by = line.token.epoch, began.get(line.by)
-        if line.what in ("guarded", "seeking") or by is None or by.parent != epoch:
+        if line.what in ("guarded", "seeking", REVIVED) or by is None or by.parent != epoch:
             continue
         true = len([s for s in visits.get(epoch, {}) if s >= by.base])
         if line.lost != true:

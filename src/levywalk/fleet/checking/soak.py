@@ -168,7 +168,7 @@ class SoakRun:
 
     def run(self, seconds: float) -> None:
         """Inject faults for so long; then let all of them end, and the walk go on."""
-        began = time.monotonic()
+        began = self._moved = time.monotonic()
         strike = look = began
         while (now := time.monotonic()) < began + seconds:
             if now >= strike:
@@ -187,9 +187,9 @@ class SoakRun:
         if self._due:
             names = ", ".join(f"{fault.kind} ({fault.words})" for _, fault, _ in self._due)
             raise Violation("faults", f"these do not end within {ENDS:.0f} s: {names}")
-        self._goes_on()
+        self.goes_on()
 
-    def _goes_on(self) -> None:
+    def goes_on(self) -> None:
         """Wait until the walk goes on after all faults, with the operator's help if it says so."""
         since, end = self.live.pulse(), time.monotonic() + DEATHS * self.dead_after + ENDS
         self._moved, self._told = time.monotonic(), ""
