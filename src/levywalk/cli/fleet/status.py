@@ -97,7 +97,7 @@ def _line(found: dict[str, Any]) -> str:
 
 def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
-        return "the walk has not started"
+        return "lost: no node can continue" if found.get("stopped") else "the walk has not started"
     if found["finished"]:
         return f"the walk is over; it ended at node {_called(found, found['holder'])}"
     guardian = found["guardian"]
@@ -108,6 +108,8 @@ def _where(found: dict[str, Any]) -> str:
 
 def _lost(found: dict[str, Any], what: str = "") -> str:
     """Return how many updates are lost: a number, a range, or at least so many."""
+    if found["holder"] is None and found.get("stopped"):
+        return "an unknown number of updates"
     low, high = found["lost_updates"], found["lost_updates_at_most"]
     if high is None:
         return f"at least {low:,}{what}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.lost_updates import lost_updates
-from levywalk.fleet.operate.stopped import stopped
+from levywalk.fleet.operate.stopped import able_to_continue, stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -46,6 +46,7 @@ class NodeView(NamedTuple):
     name: str | None = None  # in the network file
     continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
     measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log
+    local: bool = False  # whether it runs on this machine or nowhere, as its neighbours do
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -112,8 +113,19 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     except NodeStoreError as damage:
         error = str(damage)
     known = about if answer is None else answer
+    local = all(peer.state is not None for peer in file.neighbours)
     return NodeView(
-        file.id, pid, answer is not None, known, lines, last, error, file.name, continued, measured
+        file.id,
+        pid,
+        answer is not None,
+        known,
+        lines,
+        last,
+        error,
+        file.name,
+        continued,
+        measured,
+        local,
     )
 
 
@@ -154,6 +166,8 @@ def fleet_status(
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
         dead = stopped(views, manifest, epoch, waits, at)
+    if dead is not None and not able_to_continue(views, epoch):
+        holder = guardian = None  # what old records name is no longer true
     return {
         "name": manifest.name,
         "run": manifest.run,
