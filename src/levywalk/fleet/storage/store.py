@@ -288,8 +288,8 @@ class NodeStore(StoreReader):
         cases the node must not continue as if the change were made.
         """
         db = self._open_db
-        wrong = set(change.slots) - set(SLOTS)
-        lacking = set(NEEDED) - set(change.slots) - set(self._used)
+        wrong = change.slots.keys() - SLOTS.keys()
+        lacking = () if self._used else set(NEEDED) - change.slots.keys()
         if wrong or lacking:
             what = (
                 f"no slot {', '.join(sorted(wrong))}"
