@@ -167,7 +167,7 @@ def many(times: int) -> None:
             )
 
 
-SIZES = {"small": (10, 1000), "large": (MEGABYTES_10, 40)}  # dim and steps of a run of a pair
+SIZES = {"small": (10, 400), "large": (MEGABYTES_10, 30)}  # dim and steps of a run of a pair
 _ONE = """
 import contextlib, io, json, levywalk as lw, benchmarks.nodes as nodes
 with contextlib.redirect_stdout(io.StringIO()), nodes.fleet(lw.ring(4), {dim}, {steps}) as folder:
