@@ -308,7 +308,8 @@ class NodeStore(StoreReader):
                 return  # for example after a message that arrived twice
             with Transaction(self, db, "commit"):
                 db.executemany(PUT_SLOT, slots)
-                db.executemany(ADD_LINE, lines)
+                if lines:
+                    db.executemany(ADD_LINE, lines)
                 if lines and time.time() > self._marked_at + _MARK_EVERY:
                     self._marked_at = time.time()
                     mark = (self._count + len(lines), self._marked_at)
