@@ -10,12 +10,21 @@ from typing import Annotated
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, open_fleet, typed
+from levywalk.cli.fleet.common import (
+    Dir,
+    NodeNumber,
+    ReadDir,
+    carried_out,
+    node_list,
+    open_fleet,
+    open_watched_fleet,
+    typed,
+)
 from levywalk.printable import printable
 
 
 def doctor(
-    folder: Dir,
+    folder: ReadDir,
     as_json: Json = False,
     scrub: Annotated[
         bool,
@@ -27,7 +36,7 @@ def doctor(
     The exit code is 1 if there is a problem.
     """
     from levywalk.fleet.operate.doctor import examine
-    from levywalk.fleet.operate.findings import FindingLevel
+    from levywalk.fleet.runtime.findings import FindingLevel
 
     findings = list(examine(folder, scrub=scrub))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
@@ -62,7 +71,7 @@ def gone(folder: Dir, node: NodeNumber) -> None:
 
 
 def revive(
-    folder: Dir,
+    folder: ReadDir,
     force: Annotated[
         bool,
         typer.Option(
@@ -84,7 +93,7 @@ def revive(
     from levywalk.fleet.operate.log_text import count
     from levywalk.fleet.operate.revive import revive as revived
 
-    fleet = open_fleet(folder)
+    fleet = open_watched_fleet(folder)
     found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
     print(
         f"The walk continues from step {found.copy.step:,} ({found.copy.where}) in epoch "

@@ -63,6 +63,8 @@ from levywalk.fleet.identity.key_files import (
     CA_KEY,
     NODE_CERTIFICATE,
     NODE_KEY,
+    OPERATOR_TLS_CERTIFICATE,
+    OPERATOR_TLS_KEY,
     certificate_pem,
     make_folder,
     p256_key,
@@ -85,6 +87,7 @@ from levywalk.fleet.identity.library import (
     hashes,
     x509,
 )
+from levywalk.fleet.identity.operator_certificate import operator_uri
 
 AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 
@@ -230,9 +233,40 @@ class Authority:
         write_public(path, certificate_pem(new))
         return path
 
-    def _certify(
-        self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
-    ) -> x509.Certificate:
+    def issue_operator(
+        self, folder: str | Path, days: int = NODE_DAYS, *, now: datetime | None = None
+    ) -> Path:
+        """Create the key and the certificate with which an operator asks nodes from elsewhere;
+        return their folder, which must have no such key.
+
+        The certificate is for the calling end of a connection alone, and names no node.
+        """
+        folder = Path(folder)
+        key = generate_private_key(SECP256R1())
+        begin, end = self._validity(days, now)
+        subject = subject_name(self.fleet, f"levywalk {self.fleet} operator")
+        name = x509.UniformResourceIdentifier(operator_uri(self.fleet))
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        certificate = (
+            unsigned(subject, self.certificate.subject, key.public_key(), begin, end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(key_usage(digital_signature=True), critical=True)
+            .add_extension(usage, critical=False)
+            .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        make_folder(folder)
+        write_private(
+            folder / OPERATOR_TLS_KEY,
+            private_pem(key),
+            "give another folder: levywalk fleet operator DIR OUT",
+        )
+        write_public(folder / CA_CERTIFICATE, certificate_pem(self.certificate))
+        write_public(folder / OPERATOR_TLS_CERTIFICATE, certificate_pem(certificate))
+        return folder
+
+    def _validity(self, days: int, now: datetime | None) -> tuple[datetime, datetime]:
+        """Return the first and the last moment of a new certificate, within the authority's."""
         begin, end = validity(days, now)
         end = min(
             end, self.certificate.not_valid_after_utc
@@ -243,6 +277,12 @@ class Authority:
                 f"{date_text(end)}: "
                 f"{NEW_AUTHORITY}"
             )
+        return begin, end
+
+    def _certify(
+        self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
+    ) -> x509.Certificate:
+        begin, end = self._validity(days, now)
         names: list[x509.GeneralName] = [
             x509.UniformResourceIdentifier(f"levywalk://{about.fleet}/node/{about.node}"),
             x509.DNSName(server_name(about.node)),

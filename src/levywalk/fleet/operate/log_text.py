@@ -144,6 +144,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "disk full": lambda a: a["message"],
     "no file descriptors": lambda a: a["message"],
     "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
+    "operator asks": lambda a: f"answers an operator at {a['host']}: {a['question']}",
+    "operator refused": lambda a: f"refuses a question at its operator port: {a['why']}",
     "orders wait": lambda a: f"cannot answer orders: {a['why']}",
     "no step seen": lambda a: (
         f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "

@@ -64,6 +64,7 @@ from levywalk.fleet.runtime.incarnation import Incarnation
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
+from levywalk.fleet.runtime.operator_port import OperatorPort
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_part, scores
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
@@ -79,6 +80,7 @@ from levywalk.version import __version__
 from levywalk.whole_files import write_whole
 
 PEERS = "peers"
+_KEPT = 2000  # lines of the log that operators elsewhere can see
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
 
@@ -87,7 +89,7 @@ class Process:
 
     def __init__(self, path: str | Path) -> None:
         self.file = file = NodeFile.read(path)
-        self.log_writer = LogWriter(file.id)
+        self.log_writer = LogWriter(file.id, keep=0 if file.operator is None else _KEPT)
         self.manifest = manifest = Manifest.read(file.manifest)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ExpiryWarning)
@@ -114,6 +116,7 @@ class Process:
         self.counts: Counter[str] = Counter()
         self.sightings = Sightings(disk, self.problem, self.metrics)
         self.orders = Orders(self)
+        self.door = None if file.operator is None else OperatorPort(self, file.operator)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
         self._told_stall = False
@@ -455,6 +458,8 @@ class Process:
         self._begin()  # before anything can arrive: an old disk must not be acted on yet
         if not self.node.fenced:
             await self.transport.start()
+        if self.door is not None:
+            await self.door.start()
         shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
         orders = control.serve(
             self.file.state,
@@ -471,6 +476,8 @@ class Process:
         orders.close()
         if shown is not None:
             shown.close()
+        if self.door is not None:
+            await self.door.stop()
         await self.transport.stop()
         self.store.close()
         self.log("stopped")
