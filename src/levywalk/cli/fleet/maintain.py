@@ -206,5 +206,43 @@ def renew(
     print(
         f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
     )
-    at = typed(folder)
-    print(f"Nodes use them after a restart: levywalk fleet stop {at} && levywalk fleet up {at}")
+    from levywalk.fleet.operate.rotate import taken
+
+    chosen = list(fleet.files) if node is None else [node]
+    used = carried_out(lambda _: [v for v in chosen if taken(fleet, v)])
+    if used:
+        print(f"In use already: {node_list(used)}.")
+    rest = [v for v in chosen if v not in used]
+    if rest:
+        print(f"Not running here: {node_list(rest)}; they use them from their next start on.")
+
+
+def rotate(
+    folder: Dir,
+    node: Annotated[
+        int | None, typer.Option("--node", help="Replace only the keys of this node.")
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, help="Days for which the new certificates are valid.")
+    ] = 365,
+) -> None:
+    """Give the nodes new keys and certificates, without a stop. This needs the fleet's authority.
+
+    The old key of a node signs its new keys, so that neighbours accept them. Signatures that were
+    made with old keys stay valid. On another machine: copy the new folder keys-N and node.toml
+    there, and run levywalk fleet rotate node.toml, which only tells the node to use them.
+    """
+    from levywalk.fleet.operate.rotate import rotate as rotated
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: rotated(fleet, None if node is None else [node], days))
+    used = [one.node for one in found if one.used]
+    if used:
+        print(f"In use already: new keys of {node_list(used)}.")
+    for one in found:
+        if not one.used:
+            print(
+                f"Node {one.node} does not run here, and uses {one.folder} from its next start on. "
+                f"On another machine: copy {one.folder} and node.toml there, and run: levywalk "
+                f"fleet rotate node-{one.node}/node.toml"
+            )

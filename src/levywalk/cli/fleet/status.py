@@ -110,7 +110,7 @@ def _where(found: dict[str, Any]) -> str:
 
 def _counted(found: dict[str, Any]) -> str:
     """Return how many nodes run."""
-    silent = len(found["nodes_unreached"])
+    silent = len(found.get("nodes_unreached", ()))
     more = f", {silent} not reached" if silent else ""
     return f"{found['nodes_up']} up, {found['nodes_down']} down{more}"
 
@@ -179,7 +179,9 @@ def picture(found: dict[str, Any]) -> RenderableType:
         "", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down  ? not reached", style="dim")
     )
     waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
-    waits += [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    waits += [
+        Text(f"! {said}", style="yellow") for said in (*found["waits"], *found.get("warnings", ()))
+    ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
 
@@ -188,7 +190,7 @@ def _sign(node: dict[str, Any]) -> tuple[str, str]:
     sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(
         node["role"], ("·", "")
     )
-    if node["unreached"] is not None:
+    if node.get("unreached") is not None:
         sign, style = "?", "yellow"
     elif not node["up"]:
         sign, style = "✗", "red"
@@ -213,7 +215,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
-        state = state if node["unreached"] is None else "not reached"
+        state = state if node.get("unreached") is None else "not reached"
         words = [
             state,
             node["role"],

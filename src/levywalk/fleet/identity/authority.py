@@ -51,6 +51,7 @@ from levywalk.fleet.identity.certificates import (
     fleet_of,
     key_usage,
     parse,
+    rotations_extension,
     server_name,
     signed_by,
     subject_name,
@@ -87,7 +88,9 @@ from levywalk.fleet.identity.library import (
     hashes,
     x509,
 )
+from levywalk.fleet.identity.node_identity import check_pair, read_node_key
 from levywalk.fleet.identity.operator_certificate import operator_uri
+from levywalk.fleet.identity.rotation import endorsed, keys_fingerprint
 
 AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 
@@ -233,6 +236,45 @@ class Authority:
         write_public(path, certificate_pem(new))
         return path
 
+    def rotate(
+        self,
+        key: Path,
+        certificate: Path,
+        folder: Path,
+        days: int = NODE_DAYS,
+        *,
+        now: datetime | None = None,
+    ) -> Path:
+        """Create new keys for a node, which its present key has signed, and their certificate;
+        return their folder.
+
+        Parameters
+        ----------
+        key, certificate
+            The files of its present keys; the certificate may have expired.
+        folder
+            A folder without a key.
+        """
+        old = parse(read_small(certificate), str(certificate))
+        about = signed_by(self.certificate, old, str(certificate))
+        check_node(about, self.fleet, None, str(certificate))
+        tls, signing = read_node_key(key)
+        check_pair(tls, signing, old, about, key, certificate)
+        fresh, signer = generate_private_key(SECP256R1()), Ed25519PrivateKey.generate()
+        public = signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        print_ = keys_fingerprint(public_der(fresh), public)
+        rotations = endorsed(
+            self.fleet, about.node, about.rotations, public_der(tls), signing, print_
+        )
+        made = about._replace(signing=public, rotations=rotations)
+        new = self._certify(fresh.public_key(), made, days, now)
+        make_folder(folder)
+        remedy = "an earlier attempt was interrupted: remove the folder and rotate again"
+        write_private(folder / NODE_KEY, private_pem(fresh) + private_pem(signer), remedy)
+        write_public(folder / CA_CERTIFICATE, certificate_pem(self.certificate))
+        write_public(folder / NODE_CERTIFICATE, certificate_pem(new))
+        return folder
+
     def issue_operator(
         self, folder: str | Path, days: int = NODE_DAYS, *, now: datetime | None = None
     ) -> Path:
@@ -293,7 +335,7 @@ class Authority:
         subject = subject_name(about.fleet, f"levywalk {about.fleet} node {about.node}")
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         authority_key = self._key.public_key()
-        return (
+        made = (
             unsigned(subject, self.certificate.subject, key, begin, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(key_usage(digital_signature=True), critical=True)
@@ -305,5 +347,7 @@ class Authority:
             .add_extension(
                 x509.UnrecognizedExtension(SIGNING_KEY, OCTETS + about.signing), critical=False
             )
-            .sign(self._key, hashes.SHA256())
         )
+        if about.rotations.number:
+            made = made.add_extension(rotations_extension(about.rotations), critical=False)
+        return made.sign(self._key, hashes.SHA256())

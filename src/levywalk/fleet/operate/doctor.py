@@ -133,15 +133,17 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
     yield from own_keys(file)
 
 
-def _prints(files: Mapping[int, NodeFile]) -> dict[int, str]:
-    """Return the fingerprints of the nodes' keys, as far as their certificates can be read."""
-    from levywalk.fleet.identity.certificates import key_fingerprint
+def _prints(files: Mapping[int, NodeFile]) -> dict[int, tuple[str, ...]]:
+    """Return the fingerprints of the nodes' keys, the present ones first, as far as their
+    certificates can be read.
+    """
+    from levywalk.fleet.identity.certificates import key_fingerprints
     from levywalk.fleet.identity.errors import IdentityError
 
-    prints: dict[int, str] = {}
+    prints: dict[int, tuple[str, ...]] = {}
     for v, file in files.items():
         try:
-            prints[v] = key_fingerprint(file.certificate.read_bytes())
+            prints[v] = key_fingerprints(file.certificate.read_bytes())
         except (OSError, IdentityError):
             continue  # reported already
     return prints
@@ -159,13 +161,15 @@ class ListedNode(Protocol):
         """Its neighbours."""
 
 
-def disagreements(files: Mapping[int, ListedNode], prints: Mapping[int, str]) -> Iterator[Finding]:
+def disagreements(
+    files: Mapping[int, ListedNode], prints: Mapping[int, tuple[str, ...]]
+) -> Iterator[Finding]:
     """Compare what the node files say about each other.
 
     Parameters
     ----------
     prints
-        The fingerprints of the nodes' keys, as far as they are known.
+        The fingerprints of the nodes' keys, the present ones first, as far as they are known.
     """
     for v, file in sorted(files.items()):
         for peer in file.neighbours:
@@ -178,12 +182,12 @@ def disagreements(files: Mapping[int, ListedNode], prints: Mapping[int, str]) ->
                     f"node {v} lists node {peer.id} as a neighbour, but not the other way round",
                     f"add node {v} to the node file of node {peer.id}, or remove it here",
                 )
-            if prints.get(peer.id, peer.fingerprint) != peer.fingerprint:
+            if peer.fingerprint not in prints.get(peer.id, (peer.fingerprint,)):
                 yield Finding(
                     FindingLevel.PROBLEM,
                     f"node {v} has a wrong fingerprint of node {peer.id}",
                     f"in node {v}'s file, set the fingerprint of node {peer.id} to "
-                    f"{prints[peer.id]}",
+                    f"{prints[peer.id][0]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:

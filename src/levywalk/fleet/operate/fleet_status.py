@@ -155,6 +155,12 @@ def fleet_status(
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
+        "warnings": [
+            f"the certificate of node {one.id} expires on {about['expires_soon']}; do: levywalk "
+            f"fleet renew {at} --node {one.id}, or levywalk fleet rotate {at} --node {one.id}"
+            for one in views
+            if (about := one.about).get("expires_soon")
+        ],
         "nodes_up": len(up),
         "nodes_down": sum(one.pid is None and one.unreached is None for one in views),
         "nodes_unreached": [one.id for one in views if one.unreached is not None],
@@ -188,6 +194,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "waits": about.get("waits"),
         "fenced": about.get("fenced"),
         "expires": about.get("expires"),
+        "rotation": about.get("rotation"),
         "version": about.get("version"),
         "error": one.error,
         "unreached": one.unreached,

@@ -140,6 +140,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as "
         "silence"
     ),
+    "new keys": lambda a: (
+        f"uses its new certificate, of rotation {a['rotation']}, valid until {a['expires']}"
+    ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
     "no file descriptors": lambda a: a["message"],

@@ -29,7 +29,7 @@ class RemoteNodeFile(NamedTuple):
     id: int
     name: str | None
     listen: str
-    keys: str  # the fingerprint of its keys
+    keys: tuple[str, ...]  # the fingerprints of its keys, the present ones first
     neighbours: tuple[Peer, ...]
 
 
@@ -137,6 +137,8 @@ _STATUS: dict[str, Check] = {
     "version": _text,
     "began": _number,
     "expires": _text,
+    "expires_soon": _or_none(_text),
+    "rotation": _count,
     "hops_per_second": _or_none(_number),
     "loss": _or_none(_table(step=_count, value=_number)),
     "metrics": _numbers,
@@ -213,10 +215,12 @@ def _node_file(node: int, found: Any) -> RemoteNodeFile:
             and all(map(_text, value[1:]))
         )
 
-    check = _table(name=_or_none(_text), listen=_text, keys=_text, neighbours=_list(neighbour))
+    check = _table(
+        name=_or_none(_text), listen=_text, keys=_list(_text), neighbours=_list(neighbour)
+    )
     told = _require(found, check, "node file")
     near = tuple(Peer(*one) for one in told["neighbours"])
-    return RemoteNodeFile(node, told["name"], told["listen"], told["keys"], near)
+    return RemoteNodeFile(node, told["name"], told["listen"], tuple(told["keys"]), near)
 
 
 def checked_copies(node: int, answer: Answer) -> list[SurvivingCopy]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.certificates import key_fingerprints
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.runtime.door_format import header, line_record, pieces
 from levywalk.fleet.runtime.own_disk import read_disk, surviving_copies
@@ -75,7 +75,7 @@ class DoorAnswers:
         about = {
             "name": file.name,
             "listen": file.listen,
-            "keys": key_fingerprint(process.identity.certificate),
+            "keys": key_fingerprints(process.identity.certificate),
             "neighbours": [[one.id, one.address, one.fingerprint] for one in file.neighbours],
         }
 

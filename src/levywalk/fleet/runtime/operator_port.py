@@ -42,6 +42,7 @@ from levywalk.fleet.runtime.door_format import (
 )
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.link import Flood
+from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.transport import PortInUse
 
 if TYPE_CHECKING:
@@ -104,16 +105,13 @@ class OperatorPort:
 
     async def start(self) -> None:
         """Listen."""
-        tls = self.process.identity.tls()
         limit = ("grpc.max_allowed_incoming_connections", connections_allowed(AT_ONCE))
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=AT_ONCE)
         ask = grpc.unary_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, {METHOD: ask}),)
         )
-        credentials = grpc.ssl_server_credentials(
-            [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
-        )
+        credentials = present_credentials(self.process.identity)
         try:
             bound = self._server.add_secure_port(self.listen, credentials)
         except RuntimeError:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.identity.certificates import expires_soon
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive
 from levywalk.fleet.protocol.evidence import Pardon
@@ -37,6 +38,7 @@ class Orders:
             "gone": self._gone,
             "revive": self._revive,
             "pardon": self._pardon,
+            "keys": self._keys,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -147,6 +149,11 @@ class Orders:
             )
         return done
 
+    def _keys(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Use the keys and the certificate that the node file names now."""
+        changed = self.process.take_keys()
+        return {"done": True, "changed": changed}
+
     def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Remove old visits from the log."""
         limits = {name: asked.get(name) for name in ("keep_bytes", "older_than")}
@@ -178,6 +185,8 @@ class Orders:
             "version": __version__,
             "began": self.process.began,
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
+            "expires_soon": expires_soon(self.process.identity.certificate),
+            "rotation": self.process.identity.rotation,
             "hops_per_second": self.process.sightings.rate(),
             "loss": self.process.sightings.loss(),
             "metrics": self.process.sightings.metrics(),

@@ -25,11 +25,13 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from levywalk.draws import Domain, Key
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.identity.certificates import date_text, fingerprint
 from levywalk.fleet.identity.errors import ExpiryWarning
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.events import (
@@ -88,6 +90,7 @@ class Process:
     """One node: connects its state machine to the disk, the network, the clock and the operator."""
 
     def __init__(self, path: str | Path) -> None:
+        self._path = Path(path).absolute()
         self.file = file = NodeFile.read(path)
         self.log_writer = LogWriter(file.id, keep=0 if file.operator is None else _KEPT)
         self.manifest = manifest = Manifest.read(file.manifest)
@@ -178,6 +181,26 @@ class Process:
             if path.stem.isdecimal():
                 found[int(path.stem)] = path.read_bytes()
         return found
+
+    def take_keys(self) -> bool:
+        """Use the keys and the certificate that the node file names now, without a stop; return
+        whether they are others than before.
+        """
+        file = NodeFile.read(self._path)
+        identity = Identity.load(file.key, file.certificate, file.authority, node=self.file.id)
+        if fingerprint(identity.certificate) == fingerprint(self.identity.certificate):
+            return False
+        self.identity.adopt(identity)
+        places = {"key": file.key, "certificate": file.certificate, "authority": file.authority}
+        self.file = replace(self.file, **places)
+        self.node.signer = self.identity.signer(self.manifest.operator)
+        self.transport.renew_identity()
+        self.log(
+            "new keys",
+            rotation=self.identity.rotation,
+            expires=date_text(self.identity.certificate.not_valid_after_utc),
+        )
+        return True
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
         """Store the certificate of a neighbour, or of another node that was guardian.
