@@ -178,7 +178,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts.add_row(
         "", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down  ? not reached", style="dim")
     )
-    waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
+    waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
     waits += [
         Text(f"! {said}", style="yellow") for said in (*found["waits"], *found.get("warnings", ()))
     ]
