@@ -45,7 +45,7 @@ def pytest_collect_file(
 
 
 # Pages and modules whose examples compile loops that no quick test needs: seconds each.
-LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md",
+LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/running.md", "docs/sklearn.md",
                  "experiments/advice.py", "judge/tune.py", "league/recommend.py",
                  "levywalk/sklearn.py", "updates/averaged.py", "updates/finito.py",
                  "updates/point_saga.py", "updates/sag.py", "updates/walkman.py",
@@ -60,9 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.more)
 
 
+gc.disable()  # what is made while tests are collected lives as long as the process
+
+
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what lives as long as the process."""
+    """Let the garbage collector leave alone what was made until now."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

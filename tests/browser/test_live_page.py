@@ -140,6 +140,7 @@ def library(design: lw.Walk, steps: int, seed: int = 5) -> lw.Trace:
     )
 
 
+@pytest.mark.more
 def test_the_numbers_are_those_of_the_library(browser: Chromium) -> None:
     browser.click("#step")
     at(browser, 1)

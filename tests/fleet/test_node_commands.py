@@ -203,6 +203,7 @@ def test_begin_is_for_the_start_alone(folder: Path) -> None:
     assert f"must be the file of node {start}, where the walk starts" in str(wrong.exception)
 
 
+@pytest.mark.more
 def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_path: Path) -> None:
     """No folder holds all of them: each operator starts its own node, and one says begin."""
     path = tmp_path / "fleet"

@@ -32,13 +32,17 @@ def parts() -> tuple[lw.Network, lw.LeastSquares]:
 
 
 def test_traces_keep_names(parts: tuple[lw.Network, lw.LeastSquares], tmp_path: Path) -> None:
-    trace = lw.run(*parts, lw.weight_rw(), steps=200, step_size="theory", replicas=2)
+    trace = lw.run(
+        *parts, lw.weight_rw(), steps=200, step_size="theory", replicas=2, backend="reference"
+    )
     again = lw.load_trace(trace.save(tmp_path / "trace.nc"))
     assert again.node_names == trace.node_names == tuple(TOWNS)
     assert again.summary()["busiest_name"] == "Moss"
     assert "1 (&#x27;Moss&#x27;)" in again._repr_html_()
     assert again.to_xarray().node_name.to_numpy().tolist() == TOWNS
-    plain = lw.run(lw.ring(8), parts[1], lw.weight_rw(), steps=9, step_size="theory")
+    plain = lw.run(
+        lw.ring(8), parts[1], lw.weight_rw(), steps=9, step_size="theory", backend="reference"
+    )
     assert plain.node_names is None
     assert plain.shown(3) == "3"
     walks = lw.walk(parts[0], lw.unif_rw(), steps=50)
@@ -50,7 +54,7 @@ def test_a_file_with_damaged_names_is_refused(
 ) -> None:
     import h5py
 
-    trace = lw.run(*parts, lw.unif_rw(), steps=9, step_size="theory")
+    trace = lw.run(*parts, lw.unif_rw(), steps=9, step_size="theory", backend="reference")
     for i, wrong in enumerate((b'["a"]', b"{", b"[1,2,3,4,5,6,7,8]", b"\xff\xfe")):
         path = trace.save(tmp_path / f"{i}.nc")
         with h5py.File(path, "r+") as file:
@@ -72,7 +76,7 @@ def test_theory_speaks_of_names(parts: tuple[lw.Network, lw.LeastSquares]) -> No
 
 def test_comparisons_show_names(parts: tuple[lw.Network, lw.LeastSquares], tmp_path: Path) -> None:
     designs = {"WeightRW": lw.weight_rw(), "oldest": lw.oldest_neighbour()}
-    given = {"steps": 100, "replicas": 2, "step_size": "theory"}
+    given = {"steps": 100, "replicas": 2, "step_size": "theory", "backend": "reference"}
     result = lw.compare(*parts, designs, **given)
     headers, rows = comparison_text(result)
     assert rows[0][headers.index("busiest node: share (target)")].startswith("1 ('Moss'): ")

@@ -57,6 +57,7 @@ def quietly(make):
         return make()
 
 
+@pytest.mark.more
 def test_an_edge_list_and_a_csv_file(tmp_path):
     command, said = by_command(tmp_path, OWN / "grid.edges", "--data", OWN / "sensors.csv")
     assert said.count("60 samples; line 1 counts the columns and was taken as the header") == 1

@@ -21,6 +21,7 @@ OWN_LOOPS = (
     "run_many_samples",
     "run_many_samples_minibatch_ridge",
     "run_switching_logistic_theory_step_size",
+    "walk_by_smoothness_with_an_observable",
     "walk_of_named_designs",
 )
 

@@ -153,6 +153,7 @@ def test_watts_strogatz_has_the_exact_law_of_networkx_rewiring(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p)) > LEVEL
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("n", "k", "p"), [pytest.param(5, 2, 0.5, marks=MORE), (6, 4, 0.6)])
 def test_a_rewiring_that_ignores_existing_edges_is_noticed(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p, forbid_existing=False)) < LEVEL
@@ -187,6 +188,7 @@ def ba_law(n, power=1):
     return law
 
 
+@pytest.mark.more
 def test_barabasi_albert_has_the_exact_law():
     sample = [edges_of(lw.barabasi_albert(6, 2, seed=seed)) for seed in range(DRAWS)]
     assert fit(sample, ba_law(6)) > LEVEL

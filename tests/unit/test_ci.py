@@ -1,5 +1,5 @@
-"""`.ci/browser` on machines that may install a browser and on those that may not; every command is
-a stand-in.
+"""`.ci/tools` on machines that may install programs and on those that may not; every command is a
+stand-in.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.limits import PATIENCE
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "browser"
+SCRIPT = Path(__file__).parents[2] / ".ci" / "tools"
 NEEDED = ("bash", "env", "timeout")
 
 pytestmark = pytest.mark.skipif(
@@ -39,27 +39,43 @@ def machine(folder: Path, **commands: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_browser_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    done = machine(tmp_path, chromium="", id="echo 0", apt_get=f'echo "$@" >> {tmp_path}/asked')
+def test_programs_that_are_there_are_left_alone(tmp_path: Path) -> None:
+    asked = f'echo "$@" >> {tmp_path}/asked'
+    done = machine(tmp_path, chromium="", promtool="", id="echo 0", apt_get=asked)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not (tmp_path / "asked").exists()
 
 
-def test_root_with_apt_installs_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "other", "package", "said"),
+    [
+        ("chromium", "promtool", "chromium", "installing Chromium for tests/browser\n"),
+        (
+            "promtool",
+            "chromium",
+            "prometheus",
+            "installing promtool for tests/fleet/test_monitoring.py\n",
+        ),
+    ],
+)
+def test_root_with_apt_installs_it(
+    tmp_path: Path, program: str, other: str, package: str, said: str
+) -> None:
     made = (
-        f"printf '#!/bin/sh\\n' > {tmp_path}/chromium; "
-        f"{shutil.which('chmod')} +x {tmp_path}/chromium"
+        f"printf '#!/bin/sh\\n' > {tmp_path}/{program}; "
+        f"{shutil.which('chmod')} +x {tmp_path}/{program}"
     )
     done = machine(
         tmp_path,
         id="echo 0",
         apt_get=f'echo "$@" >> {tmp_path}/asked\n[[ "$*" != *install* ]] || {{ {made}; }}',
+        **{other: ""},
     )
     assert done.returncode == 0
-    assert done.stdout == "installing Chromium for tests/browser\n"
+    assert done.stdout == said
     update, install = (tmp_path / "asked").read_text().splitlines()
     assert update.endswith("update")
-    assert install.endswith("install -y --no-install-recommends chromium")
+    assert install.endswith(f"install -y --no-install-recommends {package}")
 
 
 @pytest.mark.parametrize(
@@ -80,3 +96,4 @@ def test_without_it_the_reason_is_said_and_nothing_fails(
     done = machine(tmp_path, **commands)
     assert done.returncode == 0
     assert f"no Chromium: {why}; tests/browser will skip" in done.stdout
+    assert f"no promtool: {why}; tests/fleet/test_monitoring.py will skip" in done.stdout

@@ -59,6 +59,7 @@ for code in {codes!r}:
     return done.stdout.splitlines()
 
 
+@pytest.mark.more
 def test_a_missing_extra_is_named_with_its_command_and_all_else_works(tmp_path: Path) -> None:
     (tmp_path / "a.graphml").write_text(GRAPHML)
     every = [module for extra in EXTRAS.values() for module in extra.modules]

@@ -70,6 +70,7 @@ def test_runs_report_to_the_notebook(
     assert shown[-1]["text/html"] == ""
 
 
+@pytest.mark.more
 def test_every_result_has_a_table_for_notebooks() -> None:
     network, problem = lw.ring(20), lw.heterogeneous(20, important=1)
     given = {"steps": 40, "step_size": 0.001, "replicas": 2}

@@ -45,6 +45,7 @@ def test_scikit_learns_own_checks(estimator, check) -> None:
     check(estimator)
 
 
+@pytest.mark.more
 def test_the_regressor_finds_the_ridge_solution() -> None:
     """One sample per node is ordinary ridge regression: alpha/2 ‖w‖² beside a mean of squares."""
     rows = slice(0, 60)
@@ -156,6 +157,7 @@ def test_sparse_features_stay_sparse_and_give_the_dense_fit() -> None:
         assert thin.coef_ == pytest.approx(dense.coef_, rel=1e-7, abs=1e-9)
 
 
+@pytest.mark.more
 def test_sparse_features_are_divided_by_their_spread_and_not_centred() -> None:
     """The oracle is scikit-learn's regression on such features, with a column of ones."""
     rows = sparse_rows(60, 12, 0.3)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from levywalk.walks.depth_first_tour import depth_first_tour
 from levywalk.walks.least_used_edge import least_used_edge
 from levywalk.walks.mhda import mhda
 from levywalk.walks.oldest_neighbour import oldest_neighbour
+
+if TYPE_CHECKING:
+    from levywalk.privacy import Privacy
 
 GOALS = ("transfers", "bytes", "time", "steps")
 FIRST_ORDER = "first-order"
@@ -67,6 +71,10 @@ _RARE = (1.0, 2.5)  # … and at least so many times the mean gap between visits
 _SAGA_SLOWER = 2.5  # SAGA takes about this many times as long as Point-SAGA
 _SEEN = 0.5  # the share of nodes that least squares needs to 1e-3 with the Newton token
 _SEEN_OTHERS = 0.95  # the same for other losses
+_PRIVATE = (
+    "Under privacy only updates that ask for gradients are named; the estimate knows neither of "
+    "clip nor of noise, which decide how far the error falls: see levywalk privacy."
+)
 _KAPPA = (2.2, 48.0)  # κ/n of the problems that the numbers above were measured on
 
 
@@ -160,6 +168,7 @@ def recommended(
     allow: Collection[str] | str | None = None,
     seed: int = 0,
     trial: bool = True,
+    privacy: Privacy | None = None,
 ) -> Recommendation:
     """Recommend a walk, an update and a step size for a network and a problem.
 
@@ -188,6 +197,10 @@ def recommended(
         rules of the league estimate what they take.
     seed
         Seed of the trials and of the walks without a model.
+    privacy
+        The privacy of the run. Only updates that ask for nothing but gradients are then named, and
+        there is no trial, because it would use the data without noise. The step size needs the
+        largest L_v, so L_v must be public or released.
 
     Returns
     -------
@@ -216,7 +229,9 @@ def recommended(
     network = as_network(network)
     check_problem(problem)
     check_fit(network, problem)
-    walks, updates = _allowed(allow, problem)
+    if privacy is not None:
+        problem, trial = _with_public_scores(privacy, problem, seed), False
+    walks, updates = _allowed(allow, problem, private=privacy is not None)
     pilots = {name: pilot(network, WALKS[name](), seed) for name in walks}
     found = [
         _estimated(name, update, pilots[name], problem, accuracy)
@@ -231,20 +246,31 @@ def recommended(
     update = UPDATES[best.update]()
     design = WALKS[best.walk]()
     largest = design.phases[0].bind(network, problem).largest
+    why = _why(best, ranked, goal, accuracy, network, problem, pilots[best.walk])
     return Recommendation(
         design,
         update,
         best.factor * update.default_step_size(largest, problem),
-        _why(best, ranked, goal, accuracy, network, problem, pilots[best.walk]),
+        why if privacy is None else f"{why} {_PRIVATE}",
         best.cost(goal),
         {candidate.name: candidate.cost(goal) for candidate in ranked[1:]},
     )
 
 
-def _allowed(allow: Collection[str] | str | None, problem: Problem) -> tuple[list[str], list[str]]:
+def _with_public_scores(privacy: Privacy, problem: Problem, seed: int) -> Problem:
+    """Return the problem with the scores that may be used; refuse to use private ones."""
+    from levywalk.privacy.bound import check_scores, scored_problem  # they need scipy
+
+    check_scores(privacy, oldest_neighbour(), "theory")
+    return scored_problem(privacy, problem, seed)
+
+
+def _allowed(
+    allow: Collection[str] | str | None, problem: Problem, private: bool = False
+) -> tuple[list[str], list[str]]:
     """Return the walks and updates that may be used and fit the problem."""
     fitting = ["saga"]
-    if is_linear(problem):
+    if is_linear(problem) and not private:
         fitting = ["point_saga"]
         if problem.dim <= MOST_DIM:
             fitting.insert(0, "newton_token")
@@ -265,7 +291,8 @@ def _allowed(allow: Collection[str] | str | None, problem: Problem) -> tuple[lis
     if not updates:
         raise InvalidParameter(
             f"allow must name an update that fits a {type(problem).__name__} of dim "
-            f"{problem.dim}, got {', '.join(names)}; allow {', '.join(fitting)}"
+            f"{problem.dim}{' and asks for gradients alone' if private else ''}, got "
+            f"{', '.join(names)}; allow {', '.join(fitting)}"
         )
     return walks, updates
 

@@ -46,6 +46,7 @@ def assert_same(one: Path, other: Path) -> None:
             assert np.array_equal(getattr(a, array), getattr(b, array)), (name, array)
 
 
+@pytest.mark.more
 def test_it_writes_all_and_its_experiment_file_gives_the_same_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,7 @@ def test_without_figures_none_are_drawn(tmp_path, small):
     assert "only figures" in str(refused.exception)
 
 
+@pytest.mark.more
 def test_an_unexpected_verdict_fails_the_check(tmp_path, monkeypatch, small):
     file = tmp_path / "expected.json"
     file.write_text(json.dumps({"quick": {"12": "holds"}, "full": {"12": "holds"}}))

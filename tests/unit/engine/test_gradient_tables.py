@@ -58,7 +58,6 @@ LEFT_OUT = {
     ("squares, dim 200, ridge", "saga"),
 }
 CASES = [case for case in product(PROBLEMS, UPDATES) if case not in LEFT_OUT]
-QUICK = [("squares", "point_saga")]  # each case takes seconds to compile
 
 
 def run(problem, update, replicas=6, backend="kernel", walk=None, steps=120, **options):
@@ -97,9 +96,8 @@ def plan_of(problem, update, walk):
     ).plan  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "case", mostly_more(CASES, lambda case: case in QUICK), ids=lambda case: "-".join(case)
-)
+@pytest.mark.more  # each case takes seconds to compile
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case))
 def test_lanes_make_the_references_numbers_and_a_replica_has_the_same_bits_in_any_company(case):
     problem, update = PROBLEMS[case[0]], UPDATES[case[1]]
     assert isinstance(

@@ -143,3 +143,38 @@ def test_a_pilot_in_python_is_the_compiled_one(name, monkeypatch):
     for field in ("first", "marks", "small"):
         assert np.array_equal(getattr(here, field), getattr(compiled, field)), field
     assert (here.rare_gap, here.repeats) == (compiled.rare_gap, compiled.repeats)
+
+
+@pytest.mark.parametrize("scores", ["public", "released"])
+def test_under_privacy_the_recommendation_is_one_that_privacy_accepts(scores):
+    network, problem = lw.grid(5, 5), lw.heterogeneous(25, important=1, seed=1)
+    more = {"score_low": 1.0, "score_high": 500.0, "score_noise": 5.0}
+    privacy = lw.Privacy(
+        clip=2.0, noise=5.0, scores=scores, **(more if scores == "released" else {})
+    )
+    best = lw.recommended(network, problem, privacy=privacy)
+    assert best.update.name == "saga"
+    assert "neither of clip nor of noise" in best.why
+    trace = lw.run(
+        network,
+        problem,
+        best.design,
+        update=best.update,
+        step_size=best.step_size,
+        steps=20,
+        privacy=privacy,
+    )
+    assert trace.provenance["privacy"]["updates_at_cap"] == 20
+    plain = lw.recommended(network, problem, allow="saga", trial=False)
+    # The step size of released scores is that of the noisy ones.
+    assert (best.step_size == plain.step_size) == (scores == "public")
+
+
+def test_private_scores_and_revealing_updates_are_refused():
+    network, problem = lw.ring(8), lw.homogeneous(8)
+    private = lw.Privacy(clip=2.0, noise=5.0)
+    with pytest.raises(lw.InvalidParameter, match="scores='public'"):
+        lw.recommended(network, problem, privacy=private)
+    public = lw.Privacy(clip=2.0, noise=5.0, scores="public")
+    with pytest.raises(lw.InvalidParameter, match="asks for gradients alone, got newton_token"):
+        lw.recommended(network, problem, privacy=public, allow="newton_token")

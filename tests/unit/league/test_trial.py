@@ -32,6 +32,7 @@ def test_one_lap_of_a_ring_is_what_the_newton_token_takes():
     assert found.factor == 1.0
 
 
+@pytest.mark.more
 def test_a_step_size_of_a_trial_reaches_the_accuracy_in_other_walks():
     found = tried(RING, DATA, lw.oldest_neighbour(), lw.point_saga(), 1e-6, seed=3)
     assert found is not None

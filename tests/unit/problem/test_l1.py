@@ -116,8 +116,8 @@ def ran(problem: Any, update: Any, backend: str, **more: Any) -> Any:
 STEPS = [(update, name) for update in UPDATES for name in ("squares", "logistic")]
 
 
-# What is compiled for a loss takes seconds: the quick case shares that of least squares.
-@pytest.mark.parametrize("case", mostly_more(STEPS, lambda case: case == ("sgd", "squares")))
+@pytest.mark.more  # a threshold has loops of its own
+@pytest.mark.parametrize("case", STEPS)
 def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(case: tuple[str, str]) -> None:
     update, name = case
     problem = PROBLEMS[name]

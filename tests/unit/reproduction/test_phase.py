@@ -150,6 +150,7 @@ def test_what_cannot_be_placed_says_why():
     assert "no place, because it is not a least squares" in place_sentence(lw.ring(5), labels)
 
 
+@pytest.mark.more
 def test_a_problem_is_placed_where_its_numbers_are(diagram, tmp_path, monkeypatch):
     network = lw.ring(1000)
     problem = lw.heterogeneous(1000, important=2, snr=1e6, seed=1)

@@ -180,6 +180,7 @@ def test_entrapment_agrees_with_a_recorded_walk():
     assert region.escape == pytest.approx(waits.mean(), rel=0.15)
 
 
+@pytest.mark.more
 def test_exact_moments_are_those_of_the_run():
     network, problem, _ = case(1)
     design, marks = lw.mhlj(0.2), [5, 20, 60]

@@ -394,7 +394,7 @@ UPDATES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_more(UPDATES, lambda name: name in ("saga", "point_saga")))
+@pytest.mark.parametrize("name", mostly_more(UPDATES, lambda name: name == "saga"))
 @pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case == "squares"))
 def test_the_compiled_update_is_the_plain_one(name, case):
     problem, update = CASES[case], UPDATES[name]

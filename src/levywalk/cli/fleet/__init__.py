@@ -8,6 +8,7 @@ from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, tra
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
 from levywalk.cli.fleet.maintain import doctor, gone, leave, prune, rejoin, renew, revive, rotate
+from levywalk.cli.fleet.monitoring import MONITORING_EXAMPLES, monitoring
 from levywalk.cli.fleet.operator import OPERATOR_EXAMPLES, operator
 from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
 from levywalk.cli.fleet.start_stop import UP_EXAMPLES, begin, stop, up
@@ -42,4 +43,7 @@ app.command(short_help="Give the nodes new keys, without a stop.")(rotate)
 app.command(
     epilog=OPERATOR_EXAMPLES, short_help="Make a folder with which an operator elsewhere asks."
 )(operator)
+app.command(
+    epilog=MONITORING_EXAMPLES, short_help="Write files for Prometheus and Grafana to watch it."
+)(monitoring)
 app.command(epilog=SIMULATE_EXAMPLES, short_help="Run a whole fleet in virtual time.")(simulate)
