@@ -7,7 +7,17 @@ import typer
 from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, trace
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
-from levywalk.cli.fleet.maintain import doctor, gone, leave, prune, rejoin, renew, revive, rotate
+from levywalk.cli.fleet.maintain import (
+    doctor,
+    gone,
+    leave,
+    prune,
+    rejoin,
+    renew,
+    revive,
+    revoke,
+    rotate,
+)
 from levywalk.cli.fleet.monitoring import MONITORING_EXAMPLES, monitoring
 from levywalk.cli.fleet.operator import OPERATOR_EXAMPLES, operator
 from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
@@ -40,6 +50,7 @@ app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)
 app.command(short_help="Give the nodes new keys, without a stop.")(rotate)
+app.command(short_help="Shut one node out for good; all nodes learn it.")(revoke)
 app.command(
     epilog=OPERATOR_EXAMPLES, short_help="Make a folder with which an operator elsewhere asks."
 )(operator)

@@ -70,6 +70,22 @@ def gone(folder: Dir, node: NodeNumber) -> None:
         )
 
 
+def revoke(folder: Dir, node: NodeNumber) -> None:
+    """Revoke a node: no node takes anything from it any more, and the walk goes on without it.
+
+    This needs the operator's key (authority/operator.key), and one node that runs here; all others
+    learn it from their neighbours, also later. If the node held the model, its guardian restores
+    it. A node that was revoked never takes part again.
+    """
+    from levywalk.fleet.operate.revoke import revoke as revoked
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: revoked(fleet, node))
+    print(f"Node {node} is revoked. Told {node_list(found.told)}; they tell all others.")
+    if found.down:
+        print(f"Not running here: {node_list(found.down)}. They learn it when they run again.")
+
+
 def revive(
     folder: ReadDir,
     force: Annotated[

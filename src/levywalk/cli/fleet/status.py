@@ -218,6 +218,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
         state = state if node.get("unreached") is None else "not reached"
         words = [
             state,
+            "revoked" if node["id"] in found.get("revoked", ()) else "",
             node["role"],
             "leaving" if node["leaving"] else "",
             "at the end" if node["finished"] else "",

@@ -267,6 +267,14 @@ def whole_walk(status: dict[str, Any]) -> Iterator[Finding]:
     if status["stopped"] is not None:
         what, _, remedy = status["stopped"].partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
+    for v in status["revoked"]:
+        row = next((one for one in status["nodes"] if one["id"] == v), None)
+        if row is not None and row["up"]:
+            yield Finding(
+                FindingLevel.WARNING,
+                f"node {v} was revoked, and its process still runs",
+                "stop it: it takes no part any more",
+            )
     if status["diverged_at"] is not None:
         yield Finding(
             FindingLevel.PROBLEM,

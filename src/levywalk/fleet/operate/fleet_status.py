@@ -155,6 +155,7 @@ def fleet_status(
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
+        "revoked": sorted({v for one in views for v in one.about.get("revoked", ())}),
         "warnings": [
             f"the certificate of node {one.id} expires on {about['expires_soon']}; do: levywalk "
             f"fleet renew {at} --node {one.id}, or levywalk fleet rotate {at} --node {one.id}"

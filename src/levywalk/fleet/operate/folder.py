@@ -153,7 +153,7 @@ class FleetFolder:
         """Yield copies of the model from which the walk could be revived."""
         return surviving_copies(self.files[node], self.manifest)
 
-    def ask(self, node: int, do: str, **about: Any) -> dict[str, Any]:
+    def ask(self, node: int, do: str, /, **about: Any) -> dict[str, Any]:
         """Give an order to a node that runs here."""
         return control.ask(self.files[node].state, do, **about)
 

@@ -101,6 +101,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "let in again": lambda a: (
         f"node {_other(a)}, which had lied, may take part again: the operator has said so"
     ),
+    "revoked": lambda a: (
+        f"node {_other(a)} was revoked by the operator: nothing is taken from it any more"
+    ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
     "left": lambda a: "has left: its edges are closed",

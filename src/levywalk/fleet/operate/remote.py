@@ -186,7 +186,7 @@ class RemoteFleet:
         except Malformed as error:
             raise self._doors[node].strange(error) from None
 
-    def ask(self, node: int, do: str, **about: Any) -> dict[str, Any]:
+    def ask(self, node: int, do: str, /, **about: Any) -> dict[str, Any]:
         """Give an order to a node."""
         return self._doors[node].ask({"do": do} | about, timeout=PATIENCE).about
 

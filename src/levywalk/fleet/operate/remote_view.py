@@ -129,6 +129,7 @@ _STATUS: dict[str, Check] = {
     "degree": _count,
     "leaving": _flag,
     "liars": _by_node(_epoch),
+    "revoked": _list(_count),
     "fenced": _or_none(_text),
     "edges": _by_node(_table(up=_flag, degree=_count)),
     "id": _count,

@@ -92,7 +92,7 @@ class WatchedFleet(Protocol):
     def survivors(self, node: int) -> Iterator[SurvivingCopy]:
         """Yield copies from which the walk could be revived."""
 
-    def ask(self, node: int, do: str, **about: Any) -> dict[str, Any]:
+    def ask(self, node: int, do: str, /, **about: Any) -> dict[str, Any]:
         """Give an order to a node."""
 
 

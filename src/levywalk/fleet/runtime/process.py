@@ -139,6 +139,7 @@ class Process:
             known=self._certificates(),
             learned=self._keep_certificate,
         )
+        self.transport.bar(disk.revoked.nodes)
 
     def _key(self) -> Key:
         shared = self.manifest.shared_key
@@ -289,6 +290,10 @@ class Process:
             self.counts[effect.what] += 1
             level = "warning" if effect.what == "fenced" else "info"
             self.log_writer.write(effect.what, level, effect.about)
+            if effect.what == "revoked":
+                self.transport.bar(self.node.disk.revoked.nodes)
+                # a moment later, so that the node itself learns why
+                asyncio.get_running_loop().call_later(1.0, self.transport.drop_barred)
             if effect.what == "fenced":
                 asyncio.get_running_loop().create_task(self.transport.stop())
         elif isinstance(effect, Again):

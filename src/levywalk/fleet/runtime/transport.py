@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -173,6 +173,7 @@ class Transport:
         self._learned: Callable[[int, bytes], None] | None = None
         self._certificates: dict[int, bytes] = {self.id: own}
         self._checked: set[bytes] = {own}
+        self._barred: frozenset[int] = frozenset()
         for node, der in (known or {}).items():
             with suppress(
                 LevywalkError
@@ -181,7 +182,7 @@ class Transport:
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
         self._dials: list[asyncio.Task[None]] = []
-        self._ended: set[Call] = set()  # served streams that this node ends by itself
+        self._ended: dict[Call, str] = {}  # served streams that this node ends by itself
         self._inside: list[Address | None] = []  # the far ends of neighbours' streams
         self._server: Any = None
         self._channels: list[Any] = []
@@ -227,6 +228,23 @@ class Transport:
                 )
                 self._dials.append(task)
 
+    def bar(self, nodes: Collection[int]) -> None:
+        """Open no connection to nodes that were revoked, and accept none."""
+        self._barred = frozenset(nodes)
+
+    def drop_barred(self) -> None:
+        """Close the connections to nodes that were revoked."""
+        for link in (self.links[v] for v in self._barred if v in self.links):
+            call, task = link.call, link.task
+            if call is None:
+                continue
+            self._closed(link, call, "the operator has revoked the node")
+            if link.peer.id < self.id and task is not None:
+                self._ended[call] = "the operator has revoked this node"
+                task.cancel()
+            elif isinstance(call, grpc.aio.Call):
+                call.cancel()
+
     def renew_identity(self) -> None:
         """Use the present keys of the identity, which has got new ones.
 
@@ -242,7 +260,7 @@ class Transport:
             if call is not None:
                 self._closed(link, call, "this node has new keys")
                 if link.peer.id < self.id:  # otherwise the other end would never learn of it
-                    self._ended.add(call)
+                    self._ended[call] = "the other end has new keys"
                 if task is not None:
                     task.cancel()
         old, self._channels = self._channels, []
@@ -371,8 +389,7 @@ class Transport:
             ):  # otherwise the other end would never learn of it
                 await context.abort(grpc.StatusCode.ABORTED, "replaced by a newer stream")
             if context in self._ended:
-                self._ended.discard(context)
-                await context.abort(grpc.StatusCode.ABORTED, "the other end has new keys")
+                await context.abort(grpc.StatusCode.ABORTED, self._ended.pop(context))
             if link is not None:
                 self._closed(link, context, "the stream broke")
             raise
@@ -404,6 +421,8 @@ class Transport:
         return link, key_fingerprint(certificate)
 
     def _is(self, peer: Peer, certificate: x509.Certificate) -> None:
+        if peer.id in self._barred:
+            raise Stranger(f"node {peer.id} was revoked by the operator")
         accepted = key_fingerprints(certificate)
         if self.identity.is_earlier(certificate):
             raise Stranger(
@@ -480,6 +499,8 @@ class Transport:
 
     def _greeted(self, link: Link, hello: Hello, keys: str | None) -> None:
         node = link.peer.id
+        if node in self._barred:
+            raise Stranger(f"node {node} was revoked by the operator")
         if hello.format != FORMAT:
             raise Mismatch(
                 f"wire format {FORMAT} was expected, got {hello.format} (levywalk {hello.software})"
