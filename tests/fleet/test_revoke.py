@@ -114,14 +114,14 @@ def test_a_revoked_guardian_opens_no_epoch_and_earlier_ones_stay() -> None:
     made = fleet.link(guardian, LinkKind.REGENERATED, right, 1, kept.copy.seq)
     for covered in (True, False):
         node = fleet.virtual.node(fleet.holder)
-        free = replace(node.disk, held=None, guarded=None)
+        free = replace(node.disk, held=None, guarded=None, revoked=Revocations())
         node.disk = free
         at = BORN if covered else made.epoch
         node.receive(Revoke(word(fleet, guardian, at)), fleet.virtual.now)
         near = lw.ring(N).neighbours(fleet.holder).tolist()
         other = next(u for u in near if u != guardian)
         effects = node.receive(Got(other, Fenced(made)), fleet.virtual.now)
-        assert (node.disk.known.epoch == made.epoch) == (not covered)
+        assert (node.disk.known.epoch == made.epoch) == (not covered), effects
         said = [str(one.about) for one in effects if isinstance(one, Notice)]
         assert any(f"node {guardian} was revoked" in one for one in said) == covered
 

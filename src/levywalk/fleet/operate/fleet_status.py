@@ -202,6 +202,11 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
     }
 
 
+def has_begun(views: Iterable[NodeView]) -> bool:
+    """Return whether the walk has started, as far as nodes know."""
+    return any(one.tokens or one.about["epoch"] != list(FIRST) for one in views)
+
+
 def winning_epoch(views: Iterable[NodeView]) -> Epoch:
     """Return the highest announced epoch."""
     return _winner(views)[0]

@@ -17,14 +17,14 @@ from typing import Any
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate.door import Answer, Door
-from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status
+from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import PATIENCE, FleetProblem
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.model_copies import Copy
 from levywalk.fleet.operate.remote_log import RemoteLog, RemoteReports, as_answer
 from levywalk.fleet.operate.remote_view import RemoteNodeFile, checked_copies, checked_view
 from levywalk.fleet.protocol.tensors import Malformed
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.control import NoAnswer
 from levywalk.fleet.runtime.own_disk import SurvivingCopy, without_model
 from levywalk.fleet.setup.manifest import Manifest
@@ -109,12 +109,12 @@ class RemoteFleet:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
         views = self.views(patience)
         at = shlex.quote(str(self.path))
-        return fleet_status(views, self.manifest, begun=begun(views), at=at)
+        return fleet_status(views, self.manifest, begun=has_begun(views), at=at)
 
     @property
     def begun(self) -> bool:
         """Whether the walk has started, as far as the nodes that answer know."""
-        return begun(self.views())
+        return has_begun(self.views())
 
     def neighbours(self) -> dict[int, list[int]]:
         """Return the neighbours of each node that has answered, as it says."""
@@ -194,11 +194,6 @@ class RemoteFleet:
         """Close all connections."""
         for door in self._doors.values():
             door.close()
-
-
-def begun(views: Iterable[NodeView]) -> bool:
-    """Return whether the walk has started, as far as nodes know."""
-    return any(one.tokens or one.about["epoch"] != list(FIRST) for one in views)
 
 
 def _place(about: dict[str, Any]) -> Token:

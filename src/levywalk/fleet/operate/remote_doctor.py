@@ -13,9 +13,9 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning
 from levywalk.fleet.operate.doctor import disagreements, each, running_nodes, whole_walk
 from levywalk.fleet.operate.door import Answer
-from levywalk.fleet.operate.fleet_status import fleet_status
+from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.remote import RemoteFleet, begun
+from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_findings
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
@@ -57,7 +57,7 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
         yield from running_nodes(path, {v: views[v] for v in reached}, elsewhere=True)
     at = shlex.quote(str(path))
     yield from whole_walk(
-        fleet_status(list(views.values()), fleet.manifest, begun=begun(views.values()), at=at)
+        fleet_status(list(views.values()), fleet.manifest, begun=has_begun(views.values()), at=at)
     )
 
 
