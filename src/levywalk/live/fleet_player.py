@@ -18,8 +18,7 @@ from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begu
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_entries import parsed
 from levywalk.fleet.operate.log_text import sentence
-from levywalk.fleet.operate.origin import network_behind
-from levywalk.fleet.operate.watched import Reports, open_watched
+from levywalk.fleet.operate.watched import Reports, network_behind, open_watched
 from levywalk.live.layout import edges, places
 from levywalk.live.session import finite
 

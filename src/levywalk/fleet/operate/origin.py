@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import MANIFEST
-from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere
+from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere, network_behind
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.network import Network
 from levywalk.trace import Trace
 
 
@@ -42,25 +41,6 @@ class ElsewhereProblem:
     def local_gradient(self, v: int, x: Floats) -> Floats:
         """Return zeros: a merge of logs needs none."""
         return np.zeros(self.dim)
-
-
-def network_behind(fleet: WatchedFleet) -> Network:
-    """Return the network of a fleet, as far as the nodes that can be asked tell."""
-    manifest = fleet.manifest
-    pairs = {
-        (min(v, u), max(v, u))
-        for v, near in fleet.neighbours().items()
-        for u in near
-        if u != v and u < manifest.nodes
-    }
-    if not pairs:
-        raise InvalidParameter(f"the fleet of {fleet.path} has no edges that are known here")
-    return Network.from_edges(
-        np.array(sorted(pairs)),
-        n=manifest.nodes,
-        self_loops=manifest.self_loops,
-        name=manifest.network,
-    )
 
 
 def fleet_behind(fleet: WatchedFleet) -> Fleet:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.fleet_status import NodeView
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.model_copies import Copy
@@ -17,6 +20,7 @@ from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.operator_folder import OPERATOR_FILE
 from levywalk.fleet.storage.rows import LogDamage
+from levywalk.network import Network
 
 
 class LogReader(Protocol):
@@ -108,3 +112,22 @@ def open_watched(path: str | Path) -> WatchedFleet:
 def is_elsewhere(path: str | Path) -> bool:
     """Return whether this is an operator's folder, of a fleet that is elsewhere."""
     return (Path(path) / OPERATOR_FILE).is_file()
+
+
+def network_behind(fleet: WatchedFleet) -> Network:
+    """Return the network of a fleet, as far as the nodes that can be asked tell."""
+    manifest = fleet.manifest
+    pairs = {
+        (min(v, u), max(v, u))
+        for v, near in fleet.neighbours().items()
+        for u in near
+        if u != v and u < manifest.nodes
+    }
+    if not pairs:
+        raise InvalidParameter(f"the fleet of {fleet.path} has no edges that are known here")
+    return Network.from_edges(
+        np.array(sorted(pairs)),
+        n=manifest.nodes,
+        self_loops=manifest.self_loops,
+        name=manifest.network,
+    )
