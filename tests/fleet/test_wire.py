@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
@@ -114,6 +115,7 @@ EXAMPLES: dict[str, Message] = {
         messages.Guarding(FIRST, 1),
         messages.Fenced(LINK),
         messages.Exposed(Lie(OPENING, SEAL, PARDON)),
+        messages.Revoked(Revocation(3, PARDON.epoch, b"s" * 64)),
         messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN, END),
         messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),

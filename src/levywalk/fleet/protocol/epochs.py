@@ -84,6 +84,8 @@ class Epochs(Membership):
         why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
         if why is None and any(lie.covers(one.epoch.node, one.epoch) for lie in self.disk.liars):
             why = f"node {one.epoch.node} has lied about its register"
+        if why is None and self.disk.revoked.covers(one.epoch.node, one.epoch):
+            why = f"node {one.epoch.node} was revoked"
         denied = [release for release in self._releases() if contradicts(one, release)]
         if why is None and (denied or (known is not None and overrides(known.opening, link))):
             why = f"the walk went on from where epoch {tuple(one.epoch)} branches"

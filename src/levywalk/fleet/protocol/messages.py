@@ -22,6 +22,7 @@ message         from → to               meaning
 `Guarding`      neighbour → seeker      the copy is on my disk
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
 `Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
+`Revoked`       neighbour → neighbour   the operator has said that this node takes no part any more
 `Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
                                         of our edge
 `Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
@@ -39,6 +40,7 @@ from levywalk.fleet.protocol.certificate import Certificate as Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import EpochLink
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -141,6 +143,12 @@ class Exposed(NamedTuple):
     lie: Lie
 
 
+class Revoked(NamedTuple):
+    """A node takes no part any more; here is the operator's word."""
+
+    word: Revocation
+
+
 class Heartbeat(NamedTuple):
     """A sign of life, with the epoch that the sender knows and its record of the edge to the
     receiver. The epoch has no authority: a receiver that knows a higher one sends its link.
@@ -198,6 +206,7 @@ Message = (
     | Guarding
     | Fenced
     | Exposed
+    | Revoked
     | Heartbeat
     | Finished
     | Greeting

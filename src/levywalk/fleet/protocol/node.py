@@ -24,6 +24,7 @@ from levywalk.fleet.protocol.events import (
     Pardoned,
     Reached,
     Revive,
+    Revoke,
     SetTimer,
     Silent,
     Start,
@@ -51,6 +52,7 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Revoked,
     Sighting,
 )
 from levywalk.fleet.protocol.node_state import Signer
@@ -94,6 +96,7 @@ class Node(HandOff):
             Guarding: self._guarding,
             Fenced: self._fenced,
             Exposed: self._exposed,
+            Revoked: self._revoked,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
             Greeting: self._greeting,
@@ -111,6 +114,7 @@ class Node(HandOff):
             Excused: self._excused,
             Revive: self._revive,
             Pardoned: self._pardoned,
+            Revoke: self._revoke,
             Joins: self._joins,
             Leaves: self._leaves,
         }
@@ -138,6 +142,8 @@ class Node(HandOff):
         lie = self._lie_of(event.sender)
         if lie is not None and lie.pardon is None:
             return
+        if event.sender in self.disk.revoked.nodes:
+            return
         if self._accepts(event, now):
             self._answers[type(event.message)](event.sender, event.message, now)
 
@@ -161,6 +167,8 @@ class Node(HandOff):
         self._settle_debts(now)
         for lie in self.disk.liars:
             self._continue_above(lie, now)
+        for word in self.disk.revoked.words:
+            self._leave_its_epoch(word, now)
         later, self.postponed = self.postponed, []
         for event in later:
             self._events[type(event)](event, now)
@@ -173,11 +181,14 @@ class Node(HandOff):
         """Send a heartbeat to a neighbour that is connected again, and send again what needs an
         answer.
         """
-        if event.node in self.disk.edges:
+        if event.node in self.disk.revoked.nodes:
+            self._tell_revocations(event.node)
+        elif event.node in self.disk.edges:
             self.heard[event.node] = now
             self._greet_newcomer(event.node)
             for lie in self.disk.liars:
                 self._send(event.node, Exposed(lie))
+            self._tell_revocations(event.node)
             self._beat(event.node, now)
             self._go_on(now)
 

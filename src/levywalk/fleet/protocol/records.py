@@ -12,6 +12,7 @@ from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
+from levywalk.fleet.protocol.revocation import NOBODY_REVOKED, Revocations
 from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -112,6 +113,7 @@ class Disk:
     )
     end: Ending | None = None  # the last guardian's word that `final` is the end
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
+    revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
 
 
 class Archived(NamedTuple):

@@ -38,6 +38,7 @@ from levywalk.fleet.protocol.messages import (
     Heartbeat,
     Prepare,
     Refused,
+    Revoked,
     Sighting,
 )
 from levywalk.fleet.protocol.node_state import NodeState
@@ -53,7 +54,8 @@ from levywalk.fleet.protocol.starts import (
 
 _LATER = (Genesis, Revive, Leaves)  # what the operator asks of a node that waits is done later
 _DROPPED = (Turn, Silent)
-_ALWAYS = (Heartbeat, Fenced, Exposed)  # a node that waits learns of epochs and of lies
+# a node that waits learns of epochs, of lies and of revocations
+_ALWAYS = (Heartbeat, Fenced, Exposed, Revoked)
 
 
 class Witnesses(NodeState):
@@ -122,6 +124,7 @@ class Witnesses(NodeState):
             self._put("starts", starts._replace(number=starts.number + 1))
             gone = {u for u, seen in self.sightings.items() if seen.gone}
             gone |= {lie.liar for lie in self.disk.liars if lie.pardon is None}
+            gone |= self.disk.revoked.nodes
             self.awaited = set() if starts.fenced else set(self.neighbours) - gone
         if not self.fenced:
             self.ungreeted = set(self.neighbours)

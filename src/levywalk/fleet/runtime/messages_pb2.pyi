@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting")
+    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "revoked")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class Frame(_message.Message):
     EXPOSED_FIELD_NUMBER: _ClassVar[int]
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SIGHTING_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     sender: int
     start: int
     commit: int
@@ -56,7 +57,8 @@ class Frame(_message.Message):
     exposed: Exposed
     greeting: Greeting
     sighting: Sighting
-    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ...) -> None: ...
+    revoked: Revoked
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
@@ -337,6 +339,22 @@ class Exposed(_message.Message):
     LIE_FIELD_NUMBER: _ClassVar[int]
     lie: Lie
     def __init__(self, lie: _Optional[_Union[Lie, _Mapping]] = ...) -> None: ...
+
+class Revocation(_message.Message):
+    __slots__ = ("node", "epoch", "signature")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    epoch: Epoch
+    signature: bytes
+    def __init__(self, node: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Revoked(_message.Message):
+    __slots__ = ("word",)
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    word: Revocation
+    def __init__(self, word: _Optional[_Union[Revocation, _Mapping]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("epoch", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")

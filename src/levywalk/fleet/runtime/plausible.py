@@ -23,6 +23,7 @@ from levywalk.fleet.protocol.messages import (
     Prepare,
     Released,
     Renew,
+    Revoked,
     Sighting,
 )
 from levywalk.fleet.protocol.records import Disk
@@ -56,6 +57,8 @@ def _epoch(message: Message) -> Epoch:
         return message.link.epoch
     if isinstance(message, Exposed):
         return message.lie.link.epoch
+    if isinstance(message, Revoked):
+        return message.word.epoch
     if isinstance(message, Greeting | Sighting):
         return FIRST  # they are about no epoch
     return message.epoch

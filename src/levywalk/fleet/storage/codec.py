@@ -41,6 +41,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
@@ -98,6 +99,21 @@ class LiesField:
         return tuple(_LIE.read(source) for _ in range(count))  # each takes bytes
 
 
+class RevocationsField:
+    """The nodes that were revoked, in the order in which that was heard."""
+
+    def write(self, out: FieldWriter, value: Revocations) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value.words)))
+        for word in value.words:
+            _REVOCATION.write(out, word)
+
+    def read(self, source: FieldReader) -> Revocations:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        return Revocations(tuple(_REVOCATION.read(source) for _ in range(count)))
+
+
 class EdgesField:
     """The records of a node's edges, by neighbour."""
 
@@ -136,6 +152,7 @@ _RIGHT = RecordField(
     OneOfField((None, None), (Opening, _OPENING)),
 )
 _PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
+_REVOCATION = RecordField(Revocation, INT, _EPOCH, _SIGNATURE)
 _LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
@@ -204,6 +221,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     20: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
+    40: (Revocations, RevocationsField()),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -217,6 +235,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "final": (Token, NoneType),
     "end": (Ending, NoneType),
     "liars": (tuple,),
+    "revoked": (Revocations,),
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
 }
