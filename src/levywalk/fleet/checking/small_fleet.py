@@ -20,7 +20,7 @@ from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
-from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 SCORES = (1.0,)
 
@@ -158,6 +158,10 @@ class ScriptedWalk:
         """Return None: nothing is wrong."""
         return None
 
+    def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
+        """Return a token that is brought back in a new epoch."""
+        return token._replace(epoch=epoch, base=token.step)
+
 
 class ScriptedSite:
     """What a node does with the model: like `levywalk.fleet.protocol.node_step.NodeSite`, but by
@@ -165,15 +169,11 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = False
+    idle = stuck = remembers = False
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
         self.up: list[int] = []
-        self.memory: dict[str, AnyArray] = {}
-
-    def remember(self, kept: dict[str, AnyArray] | None) -> None:
-        """Remember nothing."""
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""

@@ -133,6 +133,7 @@ class Guardian(NextNode):
             "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
         )
         reason = LinkKind.REGENERATED, copy.epoch, self._right_to_guard(guarded)
+        copy = copy._replace(came_from=NOBODY)  # to the holder it came from somewhere, not to here
         self._bring_back(copy, reason, NOBODY, now, avoid=(guarded.holder,))
 
     def _revive(self, event: Revive, now: float) -> None:
@@ -157,7 +158,9 @@ class Guardian(NextNode):
         epoch = event.word.epoch
         self._lines.append(Archived(token, REVIVED, epoch, 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
-        fresh = token._replace(epoch=epoch, base=token.step)
+        fresh = self.published.reopened(token, epoch, token.epoch)
+        if held is None or held.token is not token:
+            fresh = fresh._replace(came_from=NOBODY)
         reason = LinkKind.REVIVED, token.epoch, Right(event.word)
         self._seek(fresh, reason, NOBODY, now, avoid=())
 

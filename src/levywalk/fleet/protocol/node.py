@@ -115,7 +115,6 @@ class Node(HandOff):
             Leaves: self._leaves,
         }
         self._look()
-        site.remember(disk.memory)
 
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Handle one event; return the effects."""

@@ -19,14 +19,33 @@ from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Key, Words
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.lineage import (
+    LINEAGE,
+    LINEAGE_BYTES,
+    LINEAGE_MEMORY,
+    Lineage,
+    MemoryLoss,
+)
 from levywalk.fleet.protocol.tensors import sealed_model
-from levywalk.fleet.protocol.token import Token
-from levywalk.memory import Kind, Number, PerEdge, Sizes, packed, token_bytes, unpacked
+from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.memory import (
+    Kind,
+    Number,
+    PerEdge,
+    Sizes,
+    memory_arrays,
+    packed,
+    token_arrays,
+    token_bytes,
+    unpacked,
+)
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.step import (
     DETECTOR,
     MOST_PASSES,
+    UPDATE,
+    WALKS,
     Ask,
     Method,
     PublishedPhase,
@@ -150,7 +169,13 @@ class PublishedWalk:
     def token_memory(self) -> dict[str, Kind]:
         """All entries that travel with the model, by full name, in the order of the bytes."""
         passes: dict[str, Kind] = {PASSES: Number(np.int64)} if self.idle else {}
-        return passes | self.method.token_memory
+        lineage = LINEAGE_MEMORY if self.remembers else {}
+        return passes | lineage | self.method.token_memory
+
+    @cached_property
+    def remembers(self) -> bool:
+        """Whether nodes keep memory, so that tokens carry their `Lineage`."""
+        return bool(self.method.node_memory)
 
     @property
     def memory_bytes(self) -> int:
@@ -159,8 +184,49 @@ class PublishedWalk:
 
     def first_token(self, model: Floats) -> Token:
         """Return the token before step 0."""
-        first = {PASSES: np.array(0)} | self.method.first_memory()
+        first = token_arrays(self.token_memory, self.dim)
         return Token.first(model, packed(first, self.token_memory))
+
+    def lineage(self, token: Token) -> Lineage:
+        """Return the ancestors and the memory generation of a token; none if nodes keep nothing."""
+        if not self.remembers:
+            return Lineage()
+        start = 8 if self.idle else 0
+        content = token.memory[start : start + LINEAGE_BYTES].tobytes()
+        return Lineage.read(np.frombuffer(content, "<i8"))
+
+    def _with_lineage(self, token: Token, lineage: Lineage) -> Token:
+        start, memory = 8 if self.idle else 0, token.memory.copy()
+        content = lineage.numbers().astype("<i8").tobytes()
+        memory[start : start + LINEAGE_BYTES] = np.frombuffer(content, np.uint8)
+        return token._replace(memory=sealed_model(memory))
+
+    def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
+        """Return a token that is brought back in a new epoch.
+
+        Parameters
+        ----------
+        parent
+            The epoch that it comes from; another one than the token's own if nobody has worked in
+            that, since it never had a guardian.
+        """
+        fresh = token._replace(epoch=epoch, base=token.step)
+        if not self.remembers or parent != token.epoch:
+            return fresh
+        return self._with_lineage(fresh, self.lineage(token).reopened(parent, token.hops))
+
+    def risen(self, token: Token, losses: tuple[MemoryLoss, ...] = ()) -> Token:
+        """Return a token with a new memory generation: what it carries for walk and update is as at
+        the beginning, and what nodes keep counts as empty.
+        """
+        kinds, lineage = self.token_memory, self.lineage(token).risen(token.hops, losses)
+        carried = unpacked(token.memory, kinds, self.dim)
+        first = token_arrays(kinds, self.dim)
+        for name in carried:
+            if name.startswith((UPDATE, *WALKS)):
+                carried[name] = first[name]
+        carried[LINEAGE] = lineage.numbers()
+        return token._replace(memory=sealed_model(packed(carried, kinds)))
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over: the last update's move is made."""
@@ -217,6 +283,9 @@ class PublishedWalk:
             passes = int(unpacked(token.memory, self.token_memory, self.dim)[PASSES])
             if not 0 <= passes <= MOST_PASSES:
                 return f"{passes} passes since the last update are impossible"
+        wrong = self.lineage(token).impossible(token.epoch, token.hops)
+        if wrong is not None:
+            return f"{wrong}: impossible"
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
@@ -342,7 +411,7 @@ class NodeSite:
         self._local = None if problem is None else LocalData(problem, index, method.n)
         self._site = Site(method, node, self._local, scores, [])
         self.memory: dict[str, AnyArray] = {}
-        self._edges: list[int] = []
+        self.near: tuple[int, ...] = ()
         self.views: list[LocalView] = []
 
     @property
@@ -390,37 +459,44 @@ class NodeSite:
             for phase, score in enumerate(self.scores)
         ]
         self._site.views = self.views
-        if self.memory:
-            self._follow_edges([u.node for u in neighbours])
-        self._edges = [u.node for u in neighbours]
+        self.near = tuple(u.node for u in neighbours)
 
-    def _follow_edges(self, edges: list[int]) -> None:
-        """Let what is remembered per edge follow the edges; a new edge begins afresh."""
-        for name, kind in self.published.method.node_memory.items():
-            if isinstance(kind, PerEdge) and edges != self._edges:
-                before = dict(zip(self._edges, self.memory[name], strict=True))
-                now = [before.get(u, kind.initial) for u in edges]
-                self.memory[name] = np.array(now, dtype=kind.dtype)
+    @property
+    def remembers(self) -> bool:
+        """Whether the node keeps memory for walk and update."""
+        return self.published.remembers
 
-    def remember(self, kept: dict[str, AnyArray] | None) -> None:
-        """Begin with what the node's disk holds; a node that holds nothing begins afresh."""
-        declared = self.published.method.node_memory
-        if not declared:
-            return
-        degree = len(self.views[0].neighbours) if self.views else 0
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The neighbours in the order of what is kept per edge; empty if nothing is."""
+        kinds = self.published.method.node_memory.values()
+        return self.near if any(isinstance(kind, PerEdge) for kind in kinds) else ()
+
+    def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
+        """Remember what was kept, as bytes, or begin afresh; return whether it fits.
+
+        What is kept per edge follows the edges; a new edge begins afresh.
+        """
+        kinds = self.published.method.node_memory
         samples = 0 if self._local is None else self._local.n_samples
-        sizes = Sizes(self.published.dim, degree, samples)
-        self.memory = {
-            name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
-            for name, kind in declared.items()
-        }
-        for name, array in (kept or {}).items():
-            if name in self.memory and self.memory[name].shape == array.shape:
-                self.memory[name] = array.copy()
+        self.memory = memory_arrays(kinds, Sizes(self.published.dim, len(self.near), samples))
+        if content is None:
+            return True
+        sizes = Sizes(self.published.dim, len(edges), samples)
+        if len(content) != sum(one.nbytes for one in memory_arrays(kinds, sizes).values()):
+            return False
+        for name, array in unpacked(content, kinds, self.published.dim, sizes).items():
+            if isinstance(kinds[name], PerEdge):
+                before = dict(zip(edges, array, strict=True))
+                for i, u in enumerate(self.near):
+                    self.memory[name][i] = before.get(u, kinds[name].initial)
+            else:
+                self.memory[name] = array
+        return True
 
-    def kept(self) -> dict[str, AnyArray]:
-        """Return a copy of what the node remembers, for its disk."""
-        return {name: array.copy() for name, array in self.memory.items()}
+    def kept(self) -> AnyArray:
+        """Return what the node remembers, as bytes for its disk."""
+        return sealed_model(packed(self.memory, self.published.method.node_memory))
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump or the node has no data,
@@ -449,6 +525,8 @@ class NodeSite:
             token.small_messages,
             passes,
         )
+        if self.remembers and not self.memory:
+            self.recall(None)
         self._site.memory = self.memory
         t = token.step if self.updates(token) else max(token.step - 1, 0)
         after, to = step(self._site, before, Words(self.key, t))

@@ -37,6 +37,7 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.kept_memory import NOTHING_KEPT
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, Line
@@ -268,6 +269,10 @@ class VirtualFleet:
         answers: list[Any] = []
         for u in nodes:
             node = self.machines[u].node
+            if node is not None and not node.site.memory:
+                kept = node.disk.memory or NOTHING_KEPT
+                last = kept.entries[-1] if kept.entries else None
+                node.site.recall(*(last[-1:-3:-1] if last else (None,)))
             entry = None if node is None else node.site.memory[name]
             answers.append(entry if entry is None or entry.ndim else entry.item())
         return answers

@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -38,6 +39,7 @@ from levywalk.fleet.protocol.records import (
     HeldStatus,
     Known,
     Line,
+    NewGeneration,
     Own,
     RegisterValue,
 )
@@ -68,6 +70,7 @@ from levywalk.fleet.storage.field_kinds import (
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 2
@@ -184,6 +187,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     8: (tuple, LiesField()),
     9: (Starts, StartsField()),
     10: (StartChain, ChainField()),
+    11: (KeptMemory, MemoryField()),
     16: (
         Visit,
         RecordField(
@@ -204,6 +208,10 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     20: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
+    21: (
+        NewGeneration,
+        RecordField(NewGeneration, _EPOCH, COUNT, COUNT, COUNT, ChoiceField(REASONS), INT),
+    ),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -219,9 +227,10 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "liars": (tuple,),
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
+    "memory": (KeptMemory, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
-LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration)
 
 
 def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:

@@ -398,8 +398,9 @@ class StoreReader:
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if name == "memory":
-                    incoming = Incoming(name, size, self.limits.memory, itemsize=1)
+                if name != "model":
+                    most = self.limits.memory if name == "memory" else None
+                    incoming = Incoming(name, size, most, itemsize=1)
                 else:
                     incoming = Incoming(name, size, self.limits.dim, schema=self.limits.schema)
                 while chunk := file.read(CHUNK):
