@@ -11,8 +11,8 @@ import levywalk as lw
 from levywalk.fleet.checking.faults import draw
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import IgnoresLosses, ReadsTheNewestMemory
-from levywalk.fleet.checking.schedules import play, sweep
-from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.checking.schedules import sweep
+from levywalk.fleet.checking.shrink import violation
 from levywalk.fleet.protocol.kept_memory import (
     DEPTH,
     EPOCHS,
@@ -31,7 +31,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.limits import mostly_more
 
-N = 8
+N = 6
 NOTHING = np.empty(0, np.uint8)
 FIRST_EPOCH, SECOND, THIRD = Epoch(0, 0, 3), Epoch(1, 7, 4), Epoch(2, 9, 1)
 QUICK = HandOffTerms(b"", renew_after=5, heartbeat=1.0, dead_after=4.0, retry=0.5)
@@ -51,14 +51,14 @@ def with_entries(*stamps: int, depth: int = 4) -> KeptMemory:
 
 def problem() -> lw.LeastSquares:
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((3 * N, 3))
-    return lw.LeastSquares(rows, rng.standard_normal(3 * N), node=np.tile(np.arange(N), 3))
+    rows = rng.standard_normal((2 * N, 2))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    return lw.LeastSquares(rows, rng.standard_normal(2 * N), node=np.tile(np.arange(N), 2))
 
 
 def fleet_of(design: lw.Walk, update: Any = None, steps: int = 300, **more: Any) -> Fleet:
-    given: dict[str, Any] = {"step_size": 0.05, "seed": 5, "terms": QUICK} | more
-    network = lw.watts_strogatz(N, 4, 0.3, seed=1)
-    return Fleet.of(network, problem(), design, steps=steps, update=update, **given)
+    given: dict[str, Any] = {"step_size": 0.2, "seed": 5, "terms": QUICK} | more
+    return Fleet.of(lw.complete(N), problem(), design, steps=steps, update=update, **given)
 
 
 def generations(virtual: VirtualFleet) -> list[NewGeneration]:
@@ -165,7 +165,7 @@ def test_a_disk_that_came_back_can_be_lost_again():
 
 def test_what_a_token_carries_is_checked():
     published = fleet_of(lw.unif_rw(), lw.saga()).published
-    token = published.first_token(np.zeros(3))._replace(epoch=THIRD, hops=9)
+    token = published.first_token(np.zeros(2))._replace(epoch=THIRD, hops=9)
     for wrong in (
         Lineage(since=10),
         Lineage(generation=-1),
@@ -182,90 +182,82 @@ def test_what_a_token_carries_is_checked():
 
 
 def test_a_fleet_without_memory_at_its_nodes_carries_nothing_more():
-    for design, update, size in ((lw.mhlj(), None, 0), (lw.mhlj(), lw.heavy_ball(), 24)):
+    for design, update, size in ((lw.mhlj(), None, 0), (lw.mhlj(), lw.heavy_ball(), 16)):
         published = fleet_of(design, update).published
         assert published.memory_bytes == size
-        token = published.first_token(np.zeros(3))
+        token = published.first_token(np.zeros(2))
         assert published.reopened(token, SECOND, FIRST_EPOCH).memory is token.memory
 
 
 def test_a_new_generation_begins_with_what_the_first_token_has():
     published = fleet_of(lw.unif_rw(), lw.saga()).published
-    token = published.first_token(np.zeros(3))
+    token = published.first_token(np.zeros(2))
     used = token.memory.copy()
-    used[-24:] = 7  # the sum
+    used[-16:] = 7  # the sum
     risen = published.risen(token._replace(memory=used, hops=12))
-    assert not risen.memory[-24:].any()
+    assert not risen.memory[-16:].any()
     assert published.lineage(risen) == Lineage(1, 12)
 
 
 # In a fleet
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_saga_finds_the_optimum_after_a_node_has_lost_its_disk(lost: bool):
-    fleet = fleet_of(lw.unif_rw(), lw.saga(), steps=6000, step_size=0.08)
-    virtual = VirtualFleet(fleet)
-    if lost:
-        virtual.at(2.0, PlannedFault("lose disk", 5))
-        virtual.at(6.0, PlannedFault("restart", 5))
-    assert virtual.run()
-    assert bool(generations(virtual)) == lost
+def test_saga_finds_the_optimum_after_a_node_has_lost_its_disk(monkeypatch: pytest.MonkeyPatch):
+    def after_a_loss() -> VirtualFleet:
+        virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=700))
+        virtual.at(0.5, PlannedFault("lose disk", 3))
+        virtual.at(1.0, PlannedFault("restart", 3))
+        assert virtual.run()
+        return virtual
+
+    virtual = after_a_loss()
     assert np.abs(virtual.final.model - problem().optimum).max() < 1e-6
-
-
-def test_the_generation_rises_once_for_a_loss_and_all_visits_follow(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=2000))
-    virtual.at(2.0, PlannedFault("rejoin", 5))
-    assert virtual.run()
-    (line,) = generations(virtual)
-    assert (line.why, line.node, line.generation) == (NODE_LOST, 5, 1)
+    (line,) = generations(virtual)  # it rises once, although all others know of the loss
+    assert (line.why, line.node, line.generation) == (NODE_LOST, 3, 1)
+    assert 0 < line.step < 350
     assert virtual.fleet.published.lineage(virtual.final).generation == 1
     # Without the rule the sum keeps a gradient that nobody subtracts, and the limit is wrong.
     monkeypatch.setattr(KeptMemory, "with_loss", lambda self, node, disk: self)
-    wrong = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=6000, step_size=0.08))
-    wrong.at(2.0, PlannedFault("rejoin", 5))
-    assert wrong.run()
-    assert np.abs(wrong.final.model - problem().optimum).max() > 1e-3
+    assert np.abs(after_a_loss().final.model - problem().optimum).max() > 1e-3
 
 
 def test_a_node_that_is_only_away_is_no_reason_to_start_again():
-    virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=3000))
-    virtual.at(2.0, PlannedFault("kill", 5))
-    virtual.at(30.0, PlannedFault("restart", 5))
+    virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga()))
+    virtual.at(0.5, PlannedFault("kill", 3))
+    virtual.at(20.0, PlannedFault("restart", 3))
     assert virtual.run()
     assert generations(virtual) == []
 
 
-@pytest.mark.parametrize("who", ["holder", "guardian"])
 @pytest.mark.parametrize(
     ("design", "update"),
-    [(lw.unif_rw(), lw.saga()), (lw.least_used_edge(), None), (lw.mhlj(0.3), lw.point_saga())],
-    ids=["saga", "least used edge", "point_saga"],
+    [(lw.mhlj(0.3), lw.point_saga()), (lw.least_used_edge(), None)],
+    ids=["point_saga", "least used edge"],
 )
-def test_restored_tokens_read_what_belongs_to_them(design: lw.Walk, update: Any, who: str):
-    virtual = VirtualFleet(fleet_of(design, update, steps=1200))
-    for time in (0.5, 6.5, 12.5):
-        virtual.at(time, PlannedFault("kill", who))
-    for time in (6.0, 12.0, 18.0):
+def test_restored_tokens_read_what_belongs_to_them(design: lw.Walk, update: Any):
+    """The random schedules check what is read; here nothing is lost, and so nothing starts
+    again.
+    """
+    virtual = VirtualFleet(fleet_of(design, update, steps=600))
+    for time in (0.3, 6.5):
+        virtual.at(time, PlannedFault("kill", "holder"))
+    for time in (6.3, 13.0):
         for v in range(N):
             virtual.at(time, PlannedFault("restart", v))
     assert virtual.run()
     assert generations(virtual) == []
-    if who == "holder":
-        assert virtual.final.epoch.counter >= 2
+    assert virtual.final.epoch.counter == 2
+    assert len(virtual.fleet.published.lineage(virtual.final).ancestors) == 2
     kept = [machine.disk["memory"] for machine in virtual.machines]
-    assert all(len(one.entries) <= 1 + QUICK.memory_depth for one in kept if one is not None)
+    assert all(len(one.entries) <= 1 + QUICK.memory_depth for one in kept)
 
 
 # Random faults
 
 
-@pytest.mark.parametrize("chunk", mostly_more(range(10), lambda chunk: chunk == 0))
+@pytest.mark.parametrize("chunk", mostly_more(range(20), lambda chunk: chunk == 0))
 def test_schedules_with_memory(chunk: int):
-    outcome = sweep(range(30 * chunk, 30 * (chunk + 1)), memory=True)
+    outcome = sweep(range(12 * chunk, 12 * (chunk + 1)), memory=True)
     assert not outcome.failures, "\n".join(f"seed {s.seed}: {why}" for s, why in outcome.failures)
     assert outcome.finished > 0.8 * outcome.schedules
     assert outcome.regenerated > 0
@@ -274,18 +266,13 @@ def test_schedules_with_memory(chunk: int):
 @pytest.mark.parametrize("mutant", [ReadsTheNewestMemory, IgnoresLosses])
 def test_a_bug_with_memory_is_found(mutant: type[Node]):
     kinds = {"wipe": 3, "die": 2, "crash": 2, "cut": 1}
-    for seed in range(20):
-        schedule = draw(seed, kinds=kinds, design="unif_rw", update="saga")
-        try:
-            play(schedule, made_of(mutant))
-        except Violation as found:
-            assert str(found).startswith("I8")
-            return
-    raise AssertionError(mutant)
+    schedules = [draw(seed, kinds=kinds, design="unif_rw", update="saga") for seed in range(20)]
+    broken = (violation(schedule, made_of(mutant)) for schedule in schedules)
+    assert str(next(found for found in broken if found is not None)).startswith("I8")
 
 
 def test_a_copy_that_is_revived_with_its_memory_keeps_its_generation():
     published = fleet_of(lw.unif_rw(), lw.saga()).published
-    token: Token = published.first_token(np.zeros(3))._replace(epoch=FIRST_EPOCH, hops=30, step=25)
+    token: Token = published.first_token(np.zeros(2))._replace(epoch=FIRST_EPOCH, hops=30, step=25)
     again = published.reopened(token, THIRD, FIRST_EPOCH)
     assert published.lineage(again) == Lineage().reopened(FIRST_EPOCH, 30)

@@ -87,7 +87,7 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *_forgot(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{_lost(found)} lost"
@@ -124,6 +124,18 @@ def _diverged(found: dict[str, Any]) -> list[str]:
     return [
         f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
         "finite value, and further updates change nothing"
+    ]
+
+
+def _forgot(found: dict[str, Any]) -> list[str]:
+    """Return that the method's memory has started again, with the last reason, or nothing."""
+    if not found["memory_starts"]:
+        return []
+    last = found["memory_starts"][-1]
+    whose = "" if last["node"] is None else f" (node {last['node']})"
+    return [
+        f"the memory of the method has started again, the last time before update "
+        f"{last['step'] + 1:,}: {last['why']}{whose}"
     ]
 
 
@@ -168,7 +180,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts.add_row("", strip)
     facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))
     waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
-    waits += [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    waits += [Text(f"! {wait}", style="yellow") for wait in (*_forgot(found), *found["waits"])]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
 

@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
+from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
@@ -157,6 +158,10 @@ class ScriptedWalk:
     def refuses(self, token: Token) -> str | None:
         """Return None: nothing is wrong."""
         return None
+
+    def lineage(self, token: Token) -> Lineage:
+        """Return the lineage of a token that carries none."""
+        return Lineage()
 
     def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
         """Return a token that is brought back in a new epoch."""

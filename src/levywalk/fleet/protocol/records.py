@@ -159,5 +159,15 @@ class NewGeneration(NamedTuple):
     why: str  # one of `kept_memory.REASONS`
     node: int  # whose memory is lost; -1 if there is no such node
 
+    def plain(self) -> dict[str, object]:
+        """Return what operators want to know of it, ready for JSON."""
+        return {
+            "epoch": list(self.token_epoch),
+            "step": self.step,
+            "generation": self.generation,
+            "why": self.why,
+            "node": None if self.node < 0 else self.node,
+        }
+
 
 Line = Visit | Archived | Began | Measured | NewGeneration
