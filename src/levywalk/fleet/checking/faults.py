@@ -44,7 +44,15 @@ from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous
-from levywalk.walks import Walk, least_used_edge, mhlj, switching, unif_rw, weight_rw
+from levywalk.walks import (
+    Walk,
+    least_used_edge,
+    mhlj,
+    oldest_neighbour,
+    switching,
+    unif_rw,
+    weight_rw,
+)
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
@@ -58,6 +66,7 @@ WITH_MEMORY = (
     ("least_used_edge", "saga"),
     ("switching", "saga"),
     ("unif_rw", "point_saga"),
+    ("oldest_neighbour", "sgd"),
 )
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
@@ -320,6 +329,8 @@ def _design(name: str) -> Walk:
         return unif_rw()
     if name == "least_used_edge":
         return least_used_edge()
+    if name == "oldest_neighbour":
+        return oldest_neighbour()
     return switching(mhlj(p_jump=0.3), unif_rw(), threshold=0.5, window=5, patience=3)
 
 

@@ -104,7 +104,7 @@ class Invariants:
         for line in lines:
             self._log(v, line)
         if self.memory.on:
-            self.memory.persisted(v, slots, lines)
+            self.memory.persisted(v, slots, lines, self.disks[v])
         if "guarded" in slots and slots["guarded"] is not None:
             self._guard(v, slots["guarded"])
         if "held" in slots:

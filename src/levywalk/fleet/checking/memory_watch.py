@@ -17,10 +17,18 @@ from typing import Any, NamedTuple
 from levywalk.arrays import AnyArray
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.kept_memory import MemoryEntry
-from levywalk.fleet.protocol.records import Held, HeldStatus, Line, NewGeneration
+from levywalk.fleet.protocol.records import (
+    Disk,
+    Held,
+    HeldStatus,
+    Line,
+    NewGeneration,
+    SilentNeighbour,
+)
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.walks.least_used_edge import LeastUsedEdge
+from levywalk.walks.oldest_neighbour import OldestNeighbour
 
 Stamp = tuple[Epoch, int]  # an epoch, and a number of decisions
 
@@ -35,6 +43,7 @@ class WrittenMemory(NamedTuple):
     step: int
     entry: MemoryEntry
     losses: dict[int, int]  # the losses that the node knew of, by node: how many disks
+    near: dict[int, int]  # neighbours whose edges were up, and how many disks they had lost
 
 
 class Remembered(NamedTuple):
@@ -75,9 +84,10 @@ class MemoryWatch:
         self.written: dict[Stamp, WrittenMemory] = {}
         self.moves: dict[Stamp, tuple[int, int, int]] = {}  # node, its disk, and where to
         self.generations: dict[Stamp, int] = {}  # the step
+        self.silences: dict[tuple[Epoch, int, int], bool] = {}  # and the silent node
         self.branches: dict[Epoch, int] = {}  # decisions before an epoch's first one
 
-    def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line]) -> None:
+    def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line], disk: Disk) -> None:
         """Note one write."""
         held: Held | None = slots.get("held")
         if held is not None and held.status == HeldStatus.SEEKING:
@@ -85,6 +95,8 @@ class MemoryWatch:
         for line in lines:
             if isinstance(line, NewGeneration):
                 self._put(v, self.generations, (line.token_epoch, line.hops), line.step)
+            if isinstance(line, SilentNeighbour):
+                self._put(v, self.silences, (line.token_epoch, line.hops, line.node), True)
         if held is None or "memory" not in slots or not slots["memory"].entries:
             return
         entry, token = slots["memory"].entries[-1], held.token
@@ -92,7 +104,8 @@ class MemoryWatch:
         if stamp == (entry.epoch, entry.hops) and stamp not in self.written:
             known = Counter(loss.node for loss in slots["memory"].losses)
             losses = {u: min(count, self.disks[u]) for u, count in known.items()}
-            made = WrittenMemory(v, self.disks[v], token.step, entry, losses)
+            near = {u: self.disks[u] for u, edge in disk.edges.items() if edge.up and u != v}
+            made = WrittenMemory(v, self.disks[v], token.step, entry, losses, near)
             self._put(v, self.written, stamp, made)
             if held.status == HeldStatus.MOVING:
                 self._put(v, self.moves, stamp, (v, self.disks[v], held.to))
@@ -130,6 +143,8 @@ class MemoryWatch:
             _check_losses(visits, [hops for hops, _ in starts])
         if isinstance(self.fleet.design, LeastUsedEdge):
             self._check_uses(visits, [hops for hops, _ in starts])
+        if isinstance(self.fleet.design, OldestNeighbour):
+            self._check_ages(visits, [hops for hops, _ in starts])
         updates = [made for _, made in visits if made.step and walk[made.step - 1] == made.node]
         noted = {made.step - 1: made.disk for made in updates}
         disks = dict.fromkeys(range(len(walk)), 0)
@@ -163,6 +178,37 @@ class MemoryWatch:
                     f"node {made.node} remembers the uses {found} of its edges after {hops} "
                     f"decisions, its chain has {dict(mine)}",
                 )
+
+    def _check_ages(self, visits: list[tuple[int, WrittenMemory]], starts: list[int]) -> None:
+        """Check what oldest neighbour remembers and answers: the step of the last visit on the
+        chain. The model went to a neighbour whose visit is the oldest, apart from silent ones.
+        """
+        last: dict[tuple[int, int], int] = {}
+        for hops, made in visits:
+            while starts and starts[0] < hops:
+                del starts[0]
+                last.clear()
+            move = self.moves.get((made.entry.epoch, hops))
+            if move is not None:
+                # A neighbour may have lost its disk after it had answered.
+                ages = {
+                    u: [last.get((u, disk), -1) for disk in range(lost + 1)]
+                    for u, lost in made.near.items()
+                    if (made.entry.epoch, hops - 1, u) not in self.silences
+                }
+                to = move[2]
+                if to not in ages or any(min(ages[to]) > max(age) for age in ages.values()):
+                    raise Violation(
+                        "I8",
+                        f"node {made.node} sends the model to node {to} after {hops} decisions, "
+                        f"the last visits of its neighbours were {ages}",
+                    )
+            found = int(made.entry.content[-8:].view("<i8")[0])
+            if found != max(made.step - 1, 0):
+                raise Violation(
+                    "I8", f"node {made.node} remembers a visit at {found}, not {made.step - 1}"
+                )
+            last[made.node, made.disk] = found
 
 
 def _check_losses(visits: list[tuple[int, WrittenMemory]], starts: list[int]) -> None:

@@ -174,7 +174,7 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = remembers = False
+    idle = stuck = remembers = asks = False
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)

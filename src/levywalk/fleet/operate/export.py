@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.records import Began, Disk, Line, NewGeneration
+from levywalk.fleet.protocol.records import Began, Disk, Line, NewGeneration, SilentNeighbour
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage.errors import NodeStoreError
@@ -193,6 +193,6 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 def _place(line: Line) -> tuple[Epoch, int]:
     """Return the position of a line in the walk."""
-    if isinstance(line, Visit | Measured | NewGeneration):
+    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

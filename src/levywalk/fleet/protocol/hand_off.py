@@ -43,8 +43,6 @@ persisted before. A restarted node sends again every message that still needs an
 from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Again, Turn
-from levywalk.fleet.protocol.guardian import Guardian
-from levywalk.fleet.protocol.kept_memory import NOTHING_KEPT, UNFIT, MemoryEntry
 from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -58,21 +56,14 @@ from levywalk.fleet.protocol.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol.records import (
-    NOBODY,
-    Began,
-    Guarded,
-    Held,
-    HeldStatus,
-    Known,
-    NewGeneration,
-)
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
+from levywalk.fleet.protocol.remembering import Remembering
 from levywalk.fleet.protocol.token import Token
 
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
 
 
-class HandOff(Guardian):
+class HandOff(Remembering):
     """What a node does as the holder of the token.
 
     `Guardian` and `NextNode` are its other two roles.
@@ -135,6 +126,7 @@ class HandOff(Guardian):
         if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
+        lines, asking = len(self._lines), False
         while not self._over(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
                 break
@@ -142,12 +134,16 @@ class HandOff(Guardian):
                 break
             if self.site.remembers and not self.made:
                 token = self._recall(token)
-            self.made += 1
-            if self.site.updates(token):
-                self._lines += self.site.lines(token, self.published.recorded(token.step))
-            token, to = self.site.decide(token)
+            decided = self._decided(token, now)
+            if decided is None:
+                asking = True
+                break
+            self.made, lines = self.made + 1, len(self._lines)
+            token, to = decided
             if to != self.id:
                 break
+        if asking:  # what else this visit has brought about waits for the answers
+            del self._lines[lines:]
         if self.site.remembers and self.made:
             self._keep_memory(token, firm=self._must_renew(held._replace(token=token)))
         if to not in (NOBODY, self.id):
@@ -159,49 +155,21 @@ class HandOff(Guardian):
             self._put("held", held._replace(status=HeldStatus.RELEASING, token=token, to=NOBODY))
             self._send(held.guardian, Renew(token, last=True))
         else:
-            held = held._replace(token=token)
-            self._put("held", held)
-            if not self._must_renew(held):
+            if self.made or not asking:
+                held = held._replace(token=token)
+                self._put("held", held)
+            if asking:
+                self._put_questions(now)
+            elif not self._must_renew(held):
                 self._commit()
                 if self.site.stuck:  # nothing changes here before a neighbour is back
                     self.retry_at = now + self.terms.retry
                 else:
                     self.out.append(Again())
                 return
-            self._send(held.guardian, Renew(token))
+            else:
+                self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry
-
-    def _recall(self, token: Token) -> Token:
-        """Read the memory that belongs to the token's walk, before a visit; return the token, with
-        a new memory generation if that is needed.
-        """
-        kept, lineage = self.disk.memory or NOTHING_KEPT, self.published.lineage(token)
-        found = kept.recalled(lineage, token.epoch)
-        why, entry = found.why, found.entry
-        fits = entry is None or self.site.recall(entry.content, entry.edges)
-        if not fits:
-            why = (*why, (UNFIT, NOBODY))
-        if why or entry is None:
-            self.site.recall(None)
-        if not why:
-            return token
-        token = self.published.risen(token, found.losses)
-        number = self.published.lineage(token).generation
-        for reason, node in why:
-            line = NewGeneration(token.epoch, token.step, token.hops, number, reason, node)
-            self._lines.append(line)
-            self._record("memory starts again", step=token.step, why=reason, lost=node)
-        return token
-
-    def _keep_memory(self, token: Token, *, firm: bool) -> None:
-        """Put what the node remembers after a visit on its disk, with the decision."""
-        kept = self.disk.memory or NOTHING_KEPT
-        entry = MemoryEntry(
-            *(token.epoch, token.hops, token.seq, firm, len(kept.losses)),
-            *(self.site.edges, self.site.kept()),
-        )
-        lineage = self.published.lineage(token)
-        self._put("memory", kept.with_entry(entry, lineage, self.terms.memory_depth))
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
         """The next node has the token: change nothing any more, and ask the guardian to

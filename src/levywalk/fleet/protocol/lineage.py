@@ -33,6 +33,7 @@ _FIRST = 3  # numbers before the ancestors
 _SIZE = _FIRST + 4 * MOST_ANCESTORS + 2 * MOST_LOSSES
 LINEAGE_BYTES = 8 * _SIZE
 LINEAGE_MEMORY: dict[str, Kind] = {LINEAGE: Array((_SIZE,), np.int64)}
+MOST_ANSWER = 256  # bytes of a neighbour's answer about its memory
 ALL_DECISIONS = 1 << 62  # more than a walk ever makes
 
 

@@ -23,6 +23,7 @@ from levywalk.fleet.protocol.lineage import (
     LINEAGE,
     LINEAGE_BYTES,
     LINEAGE_MEMORY,
+    MOST_ANSWER,
     Lineage,
     MemoryLoss,
 )
@@ -32,6 +33,7 @@ from levywalk.memory import (
     Kind,
     Number,
     PerEdge,
+    PerNode,
     Sizes,
     memory_arrays,
     packed,
@@ -46,7 +48,6 @@ from levywalk.step import (
     MOST_PASSES,
     UPDATE,
     WALKS,
-    Ask,
     Method,
     PublishedPhase,
     Site,
@@ -195,6 +196,12 @@ class PublishedWalk:
         content = token.memory[start : start + LINEAGE_BYTES].tobytes()
         return Lineage.read(np.frombuffer(content, "<i8"))
 
+    def asked(self, phase: int) -> dict[str, Kind]:
+        """Return the entries that the walk of a phase asks its neighbours for, by full name."""
+        kinds, prefix = self.method.node_memory, WALKS[phase]
+        names = self.phases[phase].walk.asks_neighbours
+        return {prefix + name: kinds[prefix + name] for name in names}
+
     def _with_lineage(self, token: Token, lineage: Lineage) -> Token:
         start, memory = 8 if self.idle else 0, token.memory.copy()
         content = lineage.numbers().astype("<i8").tobytes()
@@ -309,7 +316,21 @@ class PublishedWalk:
 
 
 def check_local(design: Walk, update: Update) -> None:
-    """Refuse a method that needs more than local knowledge: a fleet has no server."""
+    """Refuse a method that needs more than local knowledge: a fleet has no server, and neighbours
+    are asked for numbers alone.
+    """
+    for part in design.phases:
+        for name in part.asks_neighbours:
+            if type(part.node_memory[name]) not in (Number, PerNode):
+                raise InvalidParameter(
+                    f"design {part.name} asks its neighbours for {name!r}, which must be one "
+                    f"number in a fleet, got {part.node_memory[name]!r}"
+                )
+        if len(part.asks_neighbours) > MOST_ANSWER // 8:
+            raise InvalidParameter(
+                f"design {part.name} asks its neighbours for {len(part.asks_neighbours)} entries, "
+                f"at most {MOST_ANSWER // 8} are possible in a fleet"
+            )
     for part in design.phases:
         if not part.local:
             raise InvalidParameter(
@@ -375,6 +396,14 @@ class Neighbour(NamedTuple):
     up: bool
 
 
+class Unanswered(Exception):
+    """A decision needs answers of neighbours that have not been asked yet."""
+
+    def __init__(self, nodes: tuple[int, ...], phase: int) -> None:
+        super().__init__(nodes, phase)
+        self.nodes, self.phase = nodes, phase
+
+
 class NodeSite:
     """One node: its data, its key, its memory, and what it knows about its neighbours.
 
@@ -389,8 +418,10 @@ class NodeSite:
     ----------
     memory
         What the node remembers, by full name; empty for a method without memory at the nodes.
-    ask
-        How neighbours are asked for an entry of their memory; None where that is not possible.
+    answers
+        What neighbours have answered, as bytes; None from one that is silent.
+    silent
+        The neighbours that were silent in the last decision.
     metrics
         What the node computes of a model on its held-out data; None if there is nothing.
     """
@@ -410,7 +441,10 @@ class NodeSite:
         method = published.method
         self._local = None if problem is None else LocalData(problem, index, method.n)
         self._site = Site(method, node, self._local, scores, [])
+        self._site.ask = self._answered
         self.memory: dict[str, AnyArray] = {}
+        self.answers: dict[int, bytes | None] = {}
+        self.silent: set[int] = set()
         self.near: tuple[int, ...] = ()
         self.views: list[LocalView] = []
 
@@ -435,13 +469,35 @@ class NodeSite:
         return not token.jumping and not self.idle
 
     @property
-    def ask(self) -> Ask | None:
-        """How neighbours are asked for an entry of their memory."""
-        return self._site.ask
+    def asks(self) -> bool:
+        """Whether the walk asks neighbours before its decisions."""
+        return any(phase.asks for phase in self.published.phases)
 
-    @ask.setter
-    def ask(self, ask: Ask | None) -> None:
-        self._site.ask = ask
+    def _answered(self, name: str, nodes: Sequence[int]) -> list[Any]:
+        """Return what neighbours have answered to the question for an entry."""
+        phase = next(i for i, prefix in enumerate(WALKS) if name.startswith(prefix))
+        missing = tuple(u for u in nodes if u != self.node and u not in self.answers)
+        if missing:
+            raise Unanswered(missing, phase)
+        kinds, values = self.published.asked(phase), []
+        for u in nodes:
+            content = None if u == self.node else self.answers[u]
+            if u == self.node:
+                values.append(self.memory[name].item())
+            elif content is None:
+                self.silent.add(u)
+                values.append(None)
+            else:
+                packed_values = np.frombuffer(content, np.uint8)
+                values.append(unpacked(packed_values, kinds, self.published.dim)[name].item())
+        return values
+
+    def told(self, content: AnyArray | None, edges: tuple[int, ...], phase: int) -> bytes:
+        """Return the answer to a neighbour's question, from what is kept; empty if it does not
+        fit.
+        """
+        arrays = self._remembered(content, edges)
+        return b"" if arrays is None else packed(arrays, self.published.asked(phase)).tobytes()
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Take in the edge records; the degree counts dead neighbours too."""
@@ -473,26 +529,35 @@ class NodeSite:
         return self.near if any(isinstance(kind, PerEdge) for kind in kinds) else ()
 
     def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
-        """Remember what was kept, as bytes, or begin afresh; return whether it fits.
+        """Remember what was kept, as bytes, or begin afresh; return whether it fits."""
+        found = self._remembered(content, edges)
+        if found is not None:
+            self.memory = found
+        return found is not None
+
+    def _remembered(
+        self, content: AnyArray | None, edges: tuple[int, ...]
+    ) -> dict[str, AnyArray] | None:
+        """Return what was kept as arrays; None if it does not fit.
 
         What is kept per edge follows the edges; a new edge begins afresh.
         """
-        kinds = self.published.method.node_memory
+        kinds, dim = self.published.method.node_memory, self.published.dim
         samples = 0 if self._local is None else self._local.n_samples
-        self.memory = memory_arrays(kinds, Sizes(self.published.dim, len(self.near), samples))
+        found = memory_arrays(kinds, Sizes(dim, len(self.near), samples))
         if content is None:
-            return True
-        sizes = Sizes(self.published.dim, len(edges), samples)
+            return found
+        sizes = Sizes(dim, len(edges), samples)
         if len(content) != sum(one.nbytes for one in memory_arrays(kinds, sizes).values()):
-            return False
-        for name, array in unpacked(content, kinds, self.published.dim, sizes).items():
+            return None
+        for name, array in unpacked(content, kinds, dim, sizes).items():
             if isinstance(kinds[name], PerEdge):
                 before = dict(zip(edges, array, strict=True))
                 for i, u in enumerate(self.near):
-                    self.memory[name][i] = before.get(u, kinds[name].initial)
+                    found[name][i] = before.get(u, kinds[name].initial)
             else:
-                self.memory[name] = array
-        return True
+                found[name] = array
+        return found
 
     def kept(self) -> AnyArray:
         """Return what the node remembers, as bytes for its disk."""
@@ -528,6 +593,7 @@ class NodeSite:
         if self.remembers and not self.memory:
             self.recall(None)
         self._site.memory = self.memory
+        self.silent = set()
         t = token.step if self.updates(token) else max(token.step - 1, 0)
         after, to = step(self._site, before, Words(self.key, t))
         kept = after.memory

@@ -170,4 +170,16 @@ class NewGeneration(NamedTuple):
         }
 
 
-Line = Visit | Archived | Began | Measured | NewGeneration
+class SilentNeighbour(NamedTuple):
+    """A log line: a neighbour did not answer before this decision, so the walk decided without it.
+
+    (What neighbours answer is not logged: it is what the replay of the walk gives.)
+    """
+
+    token_epoch: Epoch
+    step: int
+    hops: int  # decisions before this one
+    node: int
+
+
+Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour

@@ -99,11 +99,6 @@ def check_real(design: Walk, update: Update) -> None:
     """Refuse what real nodes cannot do yet, or never can, by its name."""
     check_local(design, update)
     for part in design.phases:
-        if part.asks_neighbours:
-            raise InvalidParameter(
-                f"design {part.name} asks its neighbours, which real nodes cannot do yet; "
-                "levywalk fleet simulate and levywalk run can"
-            )
         if isinstance(part.target, Scores):
             raise InvalidParameter(
                 f"target of design {part.name} must be uniform, importance, degree or mixed in a "

@@ -42,6 +42,7 @@ from levywalk.fleet.protocol.records import (
     NewGeneration,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import StartChain, Starts
@@ -212,6 +213,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         NewGeneration,
         RecordField(NewGeneration, _EPOCH, COUNT, COUNT, COUNT, ChoiceField(REASONS), INT),
     ),
+    22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -230,7 +232,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "memory": (KeptMemory, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
-LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration)
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour)
 
 
 def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:
