@@ -40,6 +40,7 @@ from levywalk.fleet.protocol.records import (
     NewGeneration,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
@@ -132,6 +133,7 @@ lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
+    st.builds(SilentNeighbour, epochs, counts, counts, ints),
     st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
         Measured,
@@ -194,7 +196,7 @@ def test_bytes_that_were_cut_or_prolonged_are_refused(value: Any, data: st.DataO
         decode(original + data.draw(st.binary(min_size=1, max_size=9)), KEPT, LIMITS)
 
 
-@given(data=st.binary(max_size=400), number=st.integers(0, 22))
+@given(data=st.binary(max_size=400), number=st.integers(0, 23))
 def test_no_bytes_do_harm(data: bytes, number: int) -> None:
     for one in (data, bytes([codec.FORMAT, number]) + data):
         with suppress(Malformed):
@@ -281,11 +283,12 @@ def test_the_format_is_what_it_was() -> None:
     remembered = (
         KeptMemory((stamped,), (DroppedEntries(FIRST, 1, 2),), (MemoryLoss(7, 8),)),
         NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
+        SilentNeighbour(FIRST, 1, 2, 3),
     )
     later = {Measured, Starts, StartChain, *map(type, remembered)}  # kinds that were added later
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
-    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "498757d00cf15c01"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
     assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
 
@@ -452,7 +455,8 @@ def test_another_format_is_refused_by_its_number() -> None:
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
-        Malformed, match="Visit or Archived or Began or Measured or NewGeneration was expected"
+        Malformed,
+        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):
