@@ -89,7 +89,7 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = _counted(found)
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *_forgot(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{_lost(found)} lost"
@@ -138,6 +138,18 @@ def _diverged(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _forgot(found: dict[str, Any]) -> list[str]:
+    """Return that the method's memory has started again, with the last reason, or nothing."""
+    if not found["memory_starts"]:
+        return []
+    last = found["memory_starts"][-1]
+    whose = "" if last["node"] is None else f" (node {last['node']})"
+    return [
+        f"the memory of the method has started again, the last time before update "
+        f"{last['step'] + 1:,}: {last['why']}{whose}"
+    ]
+
+
 def _called(found: dict[str, Any], node: int) -> str:
     """Return a node's number, and its name if it has one and its file is here."""
     names = {one["id"]: one["name"] for one in found["nodes"]}
@@ -182,7 +194,8 @@ def picture(found: dict[str, Any]) -> RenderableType:
     )
     waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
     waits += [
-        Text(f"! {said}", style="yellow") for said in (*found["waits"], *found.get("warnings", ()))
+        Text(f"! {said}", style="yellow")
+        for said in (*_forgot(found), *found["waits"], *found.get("warnings", ()))
     ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
