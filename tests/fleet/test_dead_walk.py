@@ -19,7 +19,7 @@ from levywalk.fleet.operate import doctor
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.operate.revive import _signed_word, revive, surviving_copies
+from levywalk.fleet.operate.revive import _signed_word, revive
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
@@ -86,7 +86,7 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
     assert "no copy of the model that could continue is left on any disk" in found["stopped"]
     assert found["stopped"].endswith("do: levywalk fleet revive DIR")
     assert found["waits"][0] == found["stopped"]
-    findings = list(doctor._walk(found))
+    findings = list(doctor.whole_walk(found))
     assert [(one.level, one.remedy) for one in findings] == [
         ("problem", "levywalk fleet revive DIR")
     ]
@@ -180,7 +180,7 @@ def test_a_model_in_a_log_is_of_use_if_nothing_else_travels_with_it(tmp_path: Pa
     both_lost(fleet, virtual)
     published = fleet.manifest.published
     for v in fleet.files:
-        for copy in surviving_copies(fleet, v):
+        for copy in fleet.survivors(v):
             assert copy.node == v
     lines = [line for v in range(N) for line in virtual.machines[v].log]
     tokens = [token for line in lines if (token := token_of(line, published)) is not None]
@@ -218,7 +218,7 @@ def test_without_a_node_that_runs_nothing_is_revived(tmp_path: Path) -> None:
 def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
     fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
     views = fleet.views()
-    copy = next(copy for v in fleet.files for copy in surviving_copies(fleet, v))
+    copy = next(copy for v in fleet.files for copy in fleet.survivors(v))
     word = _signed_word(fleet, views, copy)
     keys = Identity.open(fleet.path / "node-0").signer(fleet.manifest.operator)
     statement = word.statement(fleet.manifest.digest)

@@ -24,7 +24,6 @@ from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.findings import FindingLevel
 from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.lost_updates import lost_updates
@@ -35,6 +34,7 @@ from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, 
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.findings import FindingLevel
 from levywalk.fleet.runtime.node_status import describe, running, waits_for
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of

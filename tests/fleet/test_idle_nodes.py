@@ -14,11 +14,11 @@ from levywalk.fleet.checking.schedules import play
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.findings import FindingLevel
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.node_step import Neighbour, Visit
 from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.runtime.findings import FindingLevel
 from levywalk.fleet.runtime.own_data import own_problem
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create

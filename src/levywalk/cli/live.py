@@ -63,7 +63,11 @@ def live(
     ] = None,
     fleet: Annotated[
         Path | None,
-        typer.Option("--fleet", metavar="DIR", help="Watch a local fleet instead; it only reads."),
+        typer.Option(
+            "--fleet",
+            metavar="DIR",
+            help="Watch a fleet instead, of its folder or an operator's; it only reads.",
+        ),
     ] = None,
     host: Annotated[
         str,

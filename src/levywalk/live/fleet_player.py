@@ -1,6 +1,7 @@
-"""A local fleet that is watched: where the model is, who guards it, who is alive, what happens.
+"""A fleet that is watched: where the model is, who guards it, who is alive, what happens.
 
-It only reads: the status that nodes give, their disks, and their logs.
+It only reads: the status that nodes give, their disks, and their logs; or, of a fleet elsewhere,
+what nodes answer at their operator ports.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_entries import parsed
 from levywalk.fleet.operate.log_text import sentence
+from levywalk.fleet.operate.watched import Reports, network_behind, open_watched
 from levywalk.live.layout import edges, places
 from levywalk.live.session import finite
-from levywalk.network import Network
 
 MOST_NODES = 2_000
 _PAUSE = 0.5  # seconds between two looks, or three times as long as a look takes
@@ -31,13 +32,13 @@ _QUIET = ("edge up", "edge down")  # reported by both ends, and many times at th
 
 
 class FleetPlayer:
-    """Watches the fleet in a folder."""
+    """Watches the fleet in a folder, or the one elsewhere that an operator's folder names."""
 
     scripts: tuple[str, ...] = ("draw.js", "chart.js", "fleet.js")
     body = "fleet.html"
 
     def __init__(self, folder: Path) -> None:
-        self.fleet = FleetFolder.open(folder)
+        self.fleet = open_watched(folder)
         nodes = self.fleet.manifest.nodes
         if nodes > MOST_NODES:
             raise InvalidParameter(
@@ -45,8 +46,12 @@ class FleetPlayer:
                 f"levywalk fleet status {folder} --watch"
             )
         self.title = f"The fleet {self.fleet.manifest.name} on {self.fleet.manifest.network}"
-        self.network = network_of_fleet(self.fleet)
-        self._logs = LogTails({v: self.fleet.log(v) for v in self.fleet.files})
+        self.network = network_behind(self.fleet)
+        self._logs: LogTails | RemoteTails = (
+            LogTails({v: self.fleet.log(v) for v in self.fleet.files})
+            if isinstance(self.fleet, FleetFolder)
+            else RemoteTails(self.fleet.reports())
+        )
         self._lines: deque[dict[str, Any]] = deque(maxlen=_LINES)
         self._curve: list[list[float]] = []
         self._took = 0.0
@@ -82,7 +87,8 @@ class FleetPlayer:
     def _look(self) -> dict[str, Any]:
         began = time.perf_counter()
         views = self.fleet.views(_PATIENCE)
-        status = fleet_status(views, self.fleet.manifest, begun=self.fleet.begun)
+        begun = self.fleet.begun if isinstance(self.fleet, FleetFolder) else has_begun(views)
+        status = fleet_status(views, self.fleet.manifest, begun=begun)
         self._took = time.perf_counter() - began
         lines = self._logs.new()
         self._lines.extend(lines)
@@ -91,7 +97,7 @@ class FleetPlayer:
             point = [[status["step"], status["step"], status["loss"]]]
             self._curve = (self._curve + point)[-_CURVE:]
         kept = ("finished", "holder", "guardian", "epoch", "step", "steps", "transfers", "waits",
-                "lost_updates", "nodes_up", "nodes_down")  # fmt: skip
+                "lost_updates", "nodes_up", "nodes_down", "nodes_unreached")  # fmt: skip
         told = {key: status[key] for key in kept}
         return told | {
             "loss": None if status["loss"] is None else finite(status["loss"]),
@@ -105,7 +111,8 @@ class FleetPlayer:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    kept = ("id", "name", "up", "answers", "role", "epoch", "step", "leaving", "waits", "error")
+    kept = ("id", "name", "up", "answers", "role", "epoch", "step", "leaving", "waits", "error",
+            "unreached")  # fmt: skip
     return {key: row[key] for key in kept} | {
         "loss": None if row["loss"] is None else finite(row["loss"]),
         "edges_up": row["edges_up"],
@@ -118,18 +125,16 @@ def recent(views: list[NodeView], most: int = 12) -> list[int]:
     return [v for _, _, v in sorted(seen)[-most:]]
 
 
-def network_of_fleet(fleet: FleetFolder) -> Network:
-    """Return the network of a fleet, as far as its node files in this folder tell."""
-    nodes = fleet.manifest.nodes
-    pairs = {
-        (min(v, peer.id), max(v, peer.id))
-        for v, file in fleet.files.items()
-        for peer in file.neighbours
-        if peer.id != v and peer.id < nodes
-    }
-    if not pairs:
-        raise InvalidParameter(f"the fleet in {fleet.path} has no edges in this folder")
-    return Network.from_edges(np.array(sorted(pairs)), n=nodes, name=fleet.manifest.network)
+class RemoteTails:
+    """The new reports of nodes elsewhere."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+
+    def new(self) -> list[dict[str, Any]]:
+        """Return the reports since the last call, in order of time, as sentences."""
+        found = [_told(one) for one in self._reports.new() if one["event"] not in _QUIET]
+        return found[-_LINES:]
 
 
 class LogTails:

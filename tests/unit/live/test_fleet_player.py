@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -99,3 +100,37 @@ def test_a_kill_is_seen_and_so_is_the_return(folder: Path) -> None:
         assert len(player.hello()["frame"]["recent"]) == 4
     finally:
         fleet.stop()
+
+
+@pytest.mark.more
+def test_a_fleet_elsewhere_is_watched_through_its_operator_ports(tmp_path: Path) -> None:
+    place = tmp_path / "fleet"
+    options = ["--network", "ring:3", "--steps", "1000000", "--operator-port", "0"]
+    done = CliRunner().invoke(app, ["fleet", "init", str(place), *options])
+    assert done.exit_code == 0, done.output
+    away = Path(shutil.copytree(place / "operator", tmp_path / "away"))
+    fleet = FleetFolder.open(place)
+    with pytest.raises(lw.InvalidParameter, match="no edges that are known"):
+        FleetPlayer(away)  # no node answers yet, so nothing is known
+    fleet.up()
+    try:
+        player = FleetPlayer(away)
+        hello = json.loads(json.dumps(player.hello(), allow_nan=False))
+        assert len(hello["network"]["lines"]) == 3
+        assert any(line["text"].startswith("starts") for line in hello["frame"]["log"])
+
+        def moves() -> bool:
+            frame = player.tick(1.0)
+            assert frame is not None
+            return bool(frame["step"] > 20 and frame["holder"] is not None)
+
+        eventually(moves)
+        fleet.stop(nodes=[1])
+        frame = player.tick(1.0)
+        assert frame is not None
+        assert frame["nodes_unreached"] == [1]
+        assert frame["nodes"][1]["unreached"] is not None
+        with pytest.raises(lw.InvalidParameter, match="only watches"):
+            player.do({"do": "play"})
+    finally:
+        fleet.stop(force=True)

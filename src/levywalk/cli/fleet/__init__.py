@@ -7,8 +7,19 @@ import typer
 from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, trace
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
-from levywalk.cli.fleet.maintain import doctor, gone, leave, prune, rejoin, renew, revive
+from levywalk.cli.fleet.maintain import (
+    doctor,
+    gone,
+    leave,
+    prune,
+    rejoin,
+    renew,
+    revive,
+    revoke,
+    rotate,
+)
 from levywalk.cli.fleet.monitoring import MONITORING_EXAMPLES, monitoring
+from levywalk.cli.fleet.operator import OPERATOR_EXAMPLES, operator
 from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
 from levywalk.cli.fleet.start_stop import UP_EXAMPLES, begin, stop, up
 from levywalk.cli.fleet.status import STATUS_EXAMPLES, status
@@ -38,6 +49,11 @@ app.command(short_help="Let a fenced node take part again, without its old disk.
 app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)
+app.command(short_help="Give the nodes new keys, without a stop.")(rotate)
+app.command(short_help="Shut one node out for good; all nodes learn it.")(revoke)
+app.command(
+    epilog=OPERATOR_EXAMPLES, short_help="Make a folder with which an operator elsewhere asks."
+)(operator)
 app.command(
     epilog=MONITORING_EXAMPLES, short_help="Write files for Prometheus and Grafana to watch it."
 )(monitoring)

@@ -14,6 +14,7 @@ from levywalk.printable import printable
 
 if TYPE_CHECKING:
     from levywalk.fleet.operate.folder import FleetFolder
+    from levywalk.fleet.operate.watched import WatchedFleet
     from levywalk.walks import Walk
 
 
@@ -25,6 +26,14 @@ Dir = Annotated[
         help="The fleet's folder, created by levywalk fleet init; or the node.toml of one node.",
     ),
 ]
+ReadDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="The fleet's folder, created by levywalk fleet init; the node.toml of one node; or an "
+        "operator's folder, for a fleet elsewhere.",
+    ),
+]
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]
 
 
@@ -33,6 +42,13 @@ def open_fleet(folder: Path) -> FleetFolder:
     from levywalk.fleet.operate.folder import FleetFolder
 
     return FleetFolder.open(folder)
+
+
+def open_watched_fleet(folder: Path) -> WatchedFleet:
+    """Return the fleet in a folder, or the one elsewhere that an operator's folder names."""
+    from levywalk.fleet.operate.watched import open_watched
+
+    return open_watched(folder)
 
 
 def typed(folder: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, open_fleet, typed
+from levywalk.cli.fleet.common import ReadDir, carried_out, open_watched_fleet, typed
 
 TRACE_EXAMPLES = """Examples:
 
@@ -19,7 +19,7 @@ import levywalk as lw; lw.plot(lw.load_trace("walk.nc"), path="walk.png")"""
 
 
 def trace(
-    folder: Dir,
+    folder: ReadDir,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
         "trace.nc"
     ),
@@ -38,7 +38,7 @@ def trace(
     from levywalk.fleet.operate import export
     from levywalk.fleet.operate.log_text import count
 
-    fleet = open_fleet(folder)
+    fleet = open_watched_fleet(folder)
     found = carried_out(lambda _: export.trace(fleet, missing=missing))
     path = found.save(out)
     about = found.provenance["fleet"]
@@ -49,6 +49,12 @@ def trace(
         f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
         f"{missed} lost."
     )
+    for start in about["memory_starts"]:
+        whose = "" if start["node"] is None else f" (node {start['node']})"
+        print(
+            f"The memory of the method started again before update {start['step'] + 1:,}: "
+            f"{start['why']}{whose}."
+        )
     for v, first, last in about["damaged"]:
         which = f"line {first}" if first == last else f"lines {first} to {last}"
         print(
@@ -63,6 +69,8 @@ def trace(
             f"The model has diverged at step {diverged:,}: its errors are infinite from there on. "
             "Use a smaller --step-size (theory is stable)."
         )
+    if about.get("data") == "elsewhere":
+        print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
     print(
         f"Written: {path}. In Python: import levywalk as lw; "
         f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"
@@ -83,7 +91,7 @@ import numpy as np; model = np.fromfile("model.safetensors", "<f8", offset=128)"
 
 
 def model(
-    folder: Dir,
+    folder: ReadDir,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
         "model.safetensors"
     ),
@@ -106,7 +114,7 @@ def model(
     """
     from levywalk.fleet.operate import export
 
-    fleet = open_fleet(folder)
+    fleet = open_watched_fleet(folder)
     copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now, force=force))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(

@@ -122,6 +122,17 @@ DeployOption = Annotated[
         "--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."
     ),
 ]
+OperatorPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--operator-port",
+        min=0,
+        max=65535,
+        help="Port at which operators elsewhere may ask the nodes, with DIR/operator as their "
+        "folder; nodes on one host have the ports after it, and 0 means free ports. "
+        "Default: none.",
+    ),
+]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")
 ]
@@ -182,6 +193,7 @@ def init(
     port: PortOption = None,
     addresses: AddressesOption = None,
     deploy: DeployOption = None,
+    operator_port: OperatorPortOption = None,
     name: NameOption = None,
     days: DaysOption = 365,
     privacy: PrivacyText = None,
@@ -249,6 +261,7 @@ per node.
         addresses=None if addresses is None else _lines(addresses),
         days=days,
         deploy=deploy,
+        operator_port=operator_port,
         stop=stop,
         update=read_update_text(update),
     )
@@ -305,6 +318,10 @@ def _print_next_steps(
         f"{steps:,} updates."
     )
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
+    if (folder / "operator").is_dir():
+        print(
+            f"Operators elsewhere need a copy of {folder}/operator: levywalk fleet status operator"
+        )
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
     elif several_machines:

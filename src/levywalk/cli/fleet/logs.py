@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, open_fleet
+from levywalk.cli.fleet.common import ReadDir, open_watched_fleet
+from levywalk.printable import printable
 
 LOGS_EXAMPLES = """Examples:
 
@@ -17,20 +19,29 @@ levywalk fleet logs my-fleet --node 3 --json | jq .event"""
 
 
 def logs(
-    folder: Dir,
+    folder: ReadDir,
     follow: Annotated[bool, typer.Option("--follow", help="Show new lines until Ctrl-C.")] = False,
     node: Annotated[int | None, typer.Option("--node", help="Show only this node.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line.")
     ] = False,
 ) -> None:
-    """Show what the nodes have reported, in order of time (UTC)."""
+    """Show what the nodes have reported, in order of time (UTC).
+
+    A node elsewhere keeps its last 2,000 lines since its start. The exit code is 1 if none answers.
+    """
     from levywalk.fleet.operate import log_entries
 
-    fleet = open_fleet(folder)
-    paths = {v: fleet.log(v) for v in (fleet.files if node is None else [node])}
+    fleet = open_watched_fleet(folder)
+    if node is not None:
+        fleet.check(node)
+    reports = fleet.reports(None if node is None else [node])
     try:
-        for entry in log_entries.follow(paths) if follow else log_entries.entries(paths):
+        for entry in log_entries.follow(reports.new) if follow else reports.all():
             print(json.dumps(entry) if as_json else log_entries.in_words(entry), flush=follow)
     except KeyboardInterrupt:
         return
+    for why in reports.silent.values():
+        print(f"Without: {printable(why)}", file=sys.stderr)
+    if len(reports.silent) == (len(fleet.ids) if node is None else 1):
+        raise typer.Exit(1)

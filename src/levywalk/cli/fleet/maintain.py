@@ -10,12 +10,21 @@ from typing import Annotated
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, open_fleet, typed
+from levywalk.cli.fleet.common import (
+    Dir,
+    NodeNumber,
+    ReadDir,
+    carried_out,
+    node_list,
+    open_fleet,
+    open_watched_fleet,
+    typed,
+)
 from levywalk.printable import printable
 
 
 def doctor(
-    folder: Dir,
+    folder: ReadDir,
     as_json: Json = False,
     scrub: Annotated[
         bool,
@@ -27,7 +36,7 @@ def doctor(
     The exit code is 1 if there is a problem.
     """
     from levywalk.fleet.operate.doctor import examine
-    from levywalk.fleet.operate.findings import FindingLevel
+    from levywalk.fleet.runtime.findings import FindingLevel
 
     findings = list(examine(folder, scrub=scrub))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
@@ -61,8 +70,24 @@ def gone(folder: Dir, node: NodeNumber) -> None:
         )
 
 
+def revoke(folder: Dir, node: NodeNumber) -> None:
+    """Revoke a node: no node takes anything from it any more, and the walk goes on without it.
+
+    This needs the operator's key (authority/operator.key), and one node that runs here; all others
+    learn it from their neighbours, also later. If the node held the model, its guardian restores
+    it. A node that was revoked never takes part again.
+    """
+    from levywalk.fleet.operate.revoke import revoke as revoked
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: revoked(fleet, node))
+    print(f"Node {node} is revoked. Told {node_list(found.told)}; they tell all others.")
+    if found.down:
+        print(f"Not running here: {node_list(found.down)}. They learn it when they run again.")
+
+
 def revive(
-    folder: Dir,
+    folder: ReadDir,
     force: Annotated[
         bool,
         typer.Option(
@@ -84,7 +109,7 @@ def revive(
     from levywalk.fleet.operate.log_text import count
     from levywalk.fleet.operate.revive import revive as revived
 
-    fleet = open_fleet(folder)
+    fleet = open_watched_fleet(folder)
     found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
     print(
         f"The walk continues from step {found.copy.step:,} ({found.copy.where}) in epoch "
@@ -197,5 +222,43 @@ def renew(
     print(
         f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
     )
-    at = typed(folder)
-    print(f"Nodes use them after a restart: levywalk fleet stop {at} && levywalk fleet up {at}")
+    from levywalk.fleet.operate.rotate import taken
+
+    chosen = list(fleet.files) if node is None else [node]
+    used = carried_out(lambda _: [v for v in chosen if taken(fleet, v)])
+    if used:
+        print(f"In use already: {node_list(used)}.")
+    rest = [v for v in chosen if v not in used]
+    if rest:
+        print(f"Not running here: {node_list(rest)}; they use them from their next start on.")
+
+
+def rotate(
+    folder: Dir,
+    node: Annotated[
+        int | None, typer.Option("--node", help="Replace only the keys of this node.")
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, help="Days for which the new certificates are valid.")
+    ] = 365,
+) -> None:
+    """Give the nodes new keys and certificates, without a stop. This needs the fleet's authority.
+
+    The old key of a node signs its new keys, so that neighbours accept them. Signatures that were
+    made with old keys stay valid. On another machine: copy the new folder keys-N and node.toml
+    there, and run levywalk fleet rotate node.toml, which only tells the node to use them.
+    """
+    from levywalk.fleet.operate.rotate import rotate as rotated
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: rotated(fleet, None if node is None else [node], days))
+    used = [one.node for one in found if one.used]
+    if used:
+        print(f"In use already: new keys of {node_list(used)}.")
+    for one in found:
+        if not one.used:
+            print(
+                f"Node {one.node} does not run here, and uses {one.folder} from its next start on. "
+                f"On another machine: copy {one.folder} and node.toml there, and run: levywalk "
+                f"fleet rotate node-{one.node}/node.toml"
+            )

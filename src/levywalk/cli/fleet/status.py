@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.fleet.common import Dir, open_fleet
+from levywalk.cli.fleet.common import ReadDir, open_watched_fleet
 from levywalk.json_values import finite
 from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from levywalk.fleet.operate.folder import FleetFolder
+    from levywalk.fleet.operate.watched import WatchedFleet
 
 STATUS_EXAMPLES = """Examples:
 
 levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
+
+levywalk fleet status operator   (a fleet elsewhere: a copy of the folder that --operator-port made)
 
 loss is the mean over the nodes of each node's own loss of the last model that it received; it is \
 infinite once the
@@ -33,7 +35,7 @@ stopped are read."""
 
 
 def status(
-    folder: Dir,
+    folder: ReadDir,
     as_json: Json = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Update the display until Ctrl-C.")
@@ -43,7 +45,7 @@ def status(
     ] = 1.0,
 ) -> None:
     """Show where the model is, how far the walk is, and the state of every node."""
-    fleet = open_fleet(folder)
+    fleet = open_watched_fleet(folder)
     if watch and not as_json:
         _watch(fleet, every)
         return
@@ -58,7 +60,7 @@ def status(
     console.print(picture(found), _table(found), markup=False, highlight=False)
 
 
-def _watch(fleet: FleetFolder, every: float) -> None:
+def _watch(fleet: WatchedFleet, every: float) -> None:
     """Show the fleet until Ctrl-C; without a terminal, print one line per update."""
     import time
 
@@ -85,9 +87,9 @@ def _line(found: dict[str, Any]) -> str:
     from datetime import UTC, datetime
 
     where = _where(found)
-    nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
+    nodes = _counted(found)
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *_forgot(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{_lost(found)} lost"
@@ -104,6 +106,13 @@ def _where(found: dict[str, Any]) -> str:
     return f"at node {_called(found, found['holder'])}" + (
         "" if guardian is None else f", guarded by node {_called(found, guardian)}"
     )
+
+
+def _counted(found: dict[str, Any]) -> str:
+    """Return how many nodes run."""
+    silent = len(found.get("nodes_unreached", ()))
+    more = f", {silent} not reached" if silent else ""
+    return f"{found['nodes_up']} up, {found['nodes_down']} down{more}"
 
 
 def _lost(found: dict[str, Any], what: str = "") -> str:
@@ -126,6 +135,18 @@ def _diverged(found: dict[str, Any]) -> list[str]:
     return [
         f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
         "finite value, and further updates change nothing"
+    ]
+
+
+def _forgot(found: dict[str, Any]) -> list[str]:
+    """Return that the method's memory has started again, with the last reason, or nothing."""
+    if not found["memory_starts"]:
+        return []
+    last = found["memory_starts"][-1]
+    whose = "" if last["node"] is None else f" (node {last['node']})"
+    return [
+        f"the memory of the method has started again, the last time before update "
+        f"{last['step'] + 1:,}: {last['why']}{whose}"
     ]
 
 
@@ -166,11 +187,16 @@ def picture(found: dict[str, Any]) -> RenderableType:
     for name, value in found["metrics"].items():
         facts.add_row(name, f"{value:.4g}")
     facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
-    facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
+    facts.add_row("nodes", _counted(found))
     facts.add_row("", strip)
-    facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))
-    waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
-    waits += [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    facts.add_row(
+        "", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down  ? not reached", style="dim")
+    )
+    waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
+    waits += [
+        Text(f"! {said}", style="yellow")
+        for said in (*_forgot(found), *found["waits"], *found.get("warnings", ()))
+    ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
 
@@ -179,7 +205,9 @@ def _sign(node: dict[str, Any]) -> tuple[str, str]:
     sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(
         node["role"], ("·", "")
     )
-    if not node["up"]:
+    if node.get("unreached") is not None:
+        sign, style = "?", "yellow"
+    elif not node["up"]:
         sign, style = "✗", "red"
     elif not node["answers"]:
         sign, style = "‖", "yellow"
@@ -202,8 +230,10 @@ def _table(found: dict[str, Any]) -> RenderableType:
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
+        state = state if node.get("unreached") is None else "not reached"
         words = [
             state,
+            "revoked" if node["id"] in found.get("revoked", ()) else "",
             node["role"],
             "leaving" if node["leaving"] else "",
             "at the end" if node["finished"] else "",

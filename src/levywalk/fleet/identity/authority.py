@@ -51,6 +51,7 @@ from levywalk.fleet.identity.certificates import (
     fleet_of,
     key_usage,
     parse,
+    rotations_extension,
     server_name,
     signed_by,
     subject_name,
@@ -63,6 +64,8 @@ from levywalk.fleet.identity.key_files import (
     CA_KEY,
     NODE_CERTIFICATE,
     NODE_KEY,
+    OPERATOR_TLS_CERTIFICATE,
+    OPERATOR_TLS_KEY,
     certificate_pem,
     make_folder,
     p256_key,
@@ -85,6 +88,9 @@ from levywalk.fleet.identity.library import (
     hashes,
     x509,
 )
+from levywalk.fleet.identity.node_identity import check_pair, read_node_key
+from levywalk.fleet.identity.operator_certificate import operator_uri
+from levywalk.fleet.identity.rotation import endorsed, keys_fingerprint
 
 AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 
@@ -230,9 +236,79 @@ class Authority:
         write_public(path, certificate_pem(new))
         return path
 
-    def _certify(
-        self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
-    ) -> x509.Certificate:
+    def rotate(
+        self,
+        key: Path,
+        certificate: Path,
+        folder: Path,
+        days: int = NODE_DAYS,
+        *,
+        now: datetime | None = None,
+    ) -> Path:
+        """Create new keys for a node, which its present key has signed, and their certificate;
+        return their folder.
+
+        Parameters
+        ----------
+        key, certificate
+            The files of its present keys; the certificate may have expired.
+        folder
+            A folder without a key.
+        """
+        old = parse(read_small(certificate), str(certificate))
+        about = signed_by(self.certificate, old, str(certificate))
+        check_node(about, self.fleet, None, str(certificate))
+        tls, signing = read_node_key(key)
+        check_pair(tls, signing, old, about, key, certificate)
+        fresh, signer = generate_private_key(SECP256R1()), Ed25519PrivateKey.generate()
+        public = signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        print_ = keys_fingerprint(public_der(fresh), public)
+        rotations = endorsed(
+            self.fleet, about.node, about.rotations, public_der(tls), signing, print_
+        )
+        made = about._replace(signing=public, rotations=rotations)
+        new = self._certify(fresh.public_key(), made, days, now)
+        make_folder(folder)
+        remedy = "an earlier attempt was interrupted: remove the folder and rotate again"
+        write_private(folder / NODE_KEY, private_pem(fresh) + private_pem(signer), remedy)
+        write_public(folder / CA_CERTIFICATE, certificate_pem(self.certificate))
+        write_public(folder / NODE_CERTIFICATE, certificate_pem(new))
+        return folder
+
+    def issue_operator(
+        self, folder: str | Path, days: int = NODE_DAYS, *, now: datetime | None = None
+    ) -> Path:
+        """Create the key and the certificate with which an operator asks nodes from elsewhere;
+        return their folder, which must have no such key.
+
+        The certificate is for the calling end of a connection alone, and names no node.
+        """
+        folder = Path(folder)
+        key = generate_private_key(SECP256R1())
+        begin, end = self._validity(days, now)
+        subject = subject_name(self.fleet, f"levywalk {self.fleet} operator")
+        name = x509.UniformResourceIdentifier(operator_uri(self.fleet))
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        certificate = (
+            unsigned(subject, self.certificate.subject, key.public_key(), begin, end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(key_usage(digital_signature=True), critical=True)
+            .add_extension(usage, critical=False)
+            .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        make_folder(folder)
+        write_private(
+            folder / OPERATOR_TLS_KEY,
+            private_pem(key),
+            "give another folder: levywalk fleet operator DIR OUT",
+        )
+        write_public(folder / CA_CERTIFICATE, certificate_pem(self.certificate))
+        write_public(folder / OPERATOR_TLS_CERTIFICATE, certificate_pem(certificate))
+        return folder
+
+    def _validity(self, days: int, now: datetime | None) -> tuple[datetime, datetime]:
+        """Return the first and the last moment of a new certificate, within the authority's."""
         begin, end = validity(days, now)
         end = min(
             end, self.certificate.not_valid_after_utc
@@ -243,6 +319,12 @@ class Authority:
                 f"{date_text(end)}: "
                 f"{NEW_AUTHORITY}"
             )
+        return begin, end
+
+    def _certify(
+        self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
+    ) -> x509.Certificate:
+        begin, end = self._validity(days, now)
         names: list[x509.GeneralName] = [
             x509.UniformResourceIdentifier(f"levywalk://{about.fleet}/node/{about.node}"),
             x509.DNSName(server_name(about.node)),
@@ -253,7 +335,7 @@ class Authority:
         subject = subject_name(about.fleet, f"levywalk {about.fleet} node {about.node}")
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         authority_key = self._key.public_key()
-        return (
+        made = (
             unsigned(subject, self.certificate.subject, key, begin, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(key_usage(digital_signature=True), critical=True)
@@ -265,5 +347,7 @@ class Authority:
             .add_extension(
                 x509.UnrecognizedExtension(SIGNING_KEY, OCTETS + about.signing), critical=False
             )
-            .sign(self._key, hashes.SHA256())
         )
+        if about.rotations.number:
+            made = made.add_extension(rotations_extension(about.rotations), critical=False)
+        return made.sign(self._key, hashes.SHA256())

@@ -28,6 +28,13 @@ from levywalk.fleet.identity.library import (
     NameOID,
     x509,
 )
+from levywalk.fleet.identity.rotation import (
+    Rotations,
+    followed,
+    keys_fingerprint,
+    read_rotations,
+    rotations_bytes,
+)
 
 LONGEST = 7300  # days; the longest validity
 BACKDATED = timedelta(
@@ -42,6 +49,10 @@ SIGNING_KEY = x509.ObjectIdentifier(
     "2.25.186253111067636075847772241569157370571"
 )  # made from a random UUID, so nobody else uses it
 OCTETS = b"\x04\x20"  # DER: a string of 32 bytes
+ROTATIONS = x509.ObjectIdentifier(
+    "2.25.186253111067636075847772241569157370572"
+)  # the extension with a node's earlier keys
+_LONG_OCTETS = b"\x04\x82"  # DER: a string whose length follows in two bytes
 
 
 class CertificateFacts(NamedTuple):
@@ -51,6 +62,7 @@ class CertificateFacts(NamedTuple):
     node: int
     addresses: tuple[str, ...]
     signing: bytes  # the public Ed25519 key
+    rotations: Rotations = Rotations()
 
 
 def server_name(node: int) -> str:
@@ -81,7 +93,18 @@ def key_fingerprint(certificate: x509.Certificate | bytes | str) -> str:
     """
     found = parse(certificate)
     with explained("the certificate"):
-        return hashlib.sha256(public_der(found) + _signing_key(found)).hexdigest()
+        return keys_fingerprint(public_der(found), _signing_key(found))
+
+
+def key_fingerprints(certificate: x509.Certificate | bytes | str) -> tuple[str, ...]:
+    """Return the fingerprint of a node's keys, and those of its earlier keys that lead to them:
+    whoever knows one of them accepts the certificate. It is not checked who signed it.
+    """
+    found = parse(certificate)
+    with explained("the certificate"):
+        about = _about(found)
+        own = keys_fingerprint(public_der(found), about.signing)
+        return followed(about.fleet, about.node, about.rotations, own)
 
 
 def parse(
@@ -210,7 +233,26 @@ def _about(certificate: x509.Certificate) -> CertificateFacts:
         raise ValueError("it names an impossible node")
     hosts = [host for host in names.get_values_for_type(x509.DNSName) if host != server_name(node)]
     hosts += [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
-    return CertificateFacts(fleet, node, tuple(hosts), _signing_key(certificate))
+    signing, rotations = _signing_key(certificate), _rotations(certificate)
+    return CertificateFacts(fleet, node, tuple(hosts), signing, rotations)
+
+
+def _rotations(certificate: x509.Certificate) -> Rotations:
+    try:
+        value = certificate.extensions.get_extension_for_oid(ROTATIONS).value
+    except x509.ExtensionNotFound:
+        return Rotations()
+    data = value.value if isinstance(value, x509.UnrecognizedExtension) else b""
+    if data[:2] != _LONG_OCTETS or int.from_bytes(data[2:4], "big") != len(data) - 4:
+        raise ValueError("its rotations are malformed")
+    return read_rotations(data[4:])
+
+
+def rotations_extension(rotations: Rotations) -> x509.UnrecognizedExtension:
+    """Return the extension of a certificate with a node's earlier keys."""
+    content = rotations_bytes(rotations)
+    size = len(content).to_bytes(2, "big")
+    return x509.UnrecognizedExtension(ROTATIONS, _LONG_OCTETS + size + content)
 
 
 def _signing_key(certificate: x509.Certificate) -> bytes:
@@ -258,6 +300,15 @@ def date_text(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
+def expires_soon(certificate: x509.Certificate, now: datetime | None = None) -> str | None:
+    """Return when a certificate expires, if that is so soon that it should be renewed; else None.
+
+    That is from 30 days before the end, or in the last third of a short validity.
+    """
+    at, begin, end = utc(now), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return date_text(end) if end - at < min(WARN, (end - begin) / 3) else None
+
+
 def check_date(
     certificate: x509.Certificate,
     source: str,
@@ -279,7 +330,7 @@ def check_date(
             f"{source}: {what} is valid from {date_text(begin)}, and it is {date_text(at)} here: "
             "set this machine's clock"
         )
-    if warn and end - at < min(WARN, (end - begin) / 3):
+    if warn and expires_soon(certificate, at) is not None:
         warnings.warn(
             f"{source}: {what} expires on {date_text(end)}: {remedy}", ExpiryWarning, stacklevel=3
         )

@@ -29,6 +29,8 @@ from levywalk.fleet.identity.library import (
 from levywalk.whole_files import sync_folder, write_whole
 
 CA_KEY, CA_CERTIFICATE, NODE_KEY, NODE_CERTIFICATE = "ca.key", "ca.crt", "node.key", "node.crt"
+# with these an operator asks nodes from elsewhere; operator.key, which signs, is another key
+OPERATOR_TLS_KEY, OPERATOR_TLS_CERTIFICATE = "tls.key", "tls.crt"
 _LARGEST = 64 * 1024  # bytes; larger files and certificates are refused
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----\s*", re.DOTALL)
 BAD = (  # what cryptography raises for bytes that are not a certificate, or for a strange one

@@ -15,6 +15,8 @@ from levywalk.fleet.identity.certificates import (
     check_node,
     fingerprint,
     fleet_of,
+    key_fingerprint,
+    key_fingerprints,
     parse,
     signed_by,
     utc,
@@ -52,6 +54,43 @@ TLS_1_3_ONLY = {"GRPC_SSL_CIPHER_SUITES": "ECDHE-RSA-AES128-GCM-SHA256"}
 _REMEMBERED = 1024  # number of checked certificates that are remembered
 
 
+def read_node_key(path: Path) -> tuple[EllipticCurvePrivateKey, Ed25519PrivateKey]:
+    """Return the two private keys of a node; other users must not be able to read them."""
+    tls, signing = pem_blocks(
+        read_small(path, private=True), str(path), "PRIVATE KEY", "PRIVATE KEY"
+    )
+    return p256_key(tls, str(path)), ed25519_key(signing, str(path))
+
+
+def check_pair(
+    private: EllipticCurvePrivateKey,
+    signer: Ed25519PrivateKey,
+    certificate: x509.Certificate,
+    about: CertificateFacts,
+    key: str | Path,
+    source: str | Path,
+) -> None:
+    """Raise an error unless two private keys belong to a certificate."""
+    mine = public_der(private), signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    if mine != (public_der(certificate), about.signing):
+        raise WrongKey(
+            f"{key} does not belong to {source}, which is of node {about.node}: "
+            "put the two files of one node beside each other, or issue new ones"
+        )
+
+
+def _former(about: CertificateFacts) -> tuple[Ed25519PublicKey, ...]:
+    """Return the signing keys that a node had before; the authority has confirmed them."""
+    return tuple(
+        Ed25519PublicKey.from_public_bytes(keys.signing) for keys in about.rotations.former
+    )
+
+
+def _order(about: CertificateFacts, certificate: x509.Certificate) -> tuple[int, datetime]:
+    """Return what is higher for the later one of two certificates of a node."""
+    return about.rotations.number, certificate.not_valid_before_utc
+
+
 class Tls(NamedTuple):
     """What TLS needs, as PEM text."""
 
@@ -77,7 +116,8 @@ class Identity:
         self.certificate, self.authority = certificate, authority
         self._tls, self._signing = tls, signing
         self._public = {about.node: signing.public_key()}
-        self._issued = {about.node: certificate.not_valid_before_utc}
+        self._former = {about.node: _former(about)}
+        self._issued = {about.node: _order(about, certificate)}
         self._seen: dict[bytes, tuple[int, datetime, datetime]] = {}
 
     def __repr__(self) -> str:
@@ -125,17 +165,14 @@ class Identity:
         )
         check_date(own, source, f"the certificate of node {about.node}", renew, now)
         check_date(ca, str(authority), f"the authority of fleet {fleet}", NEW_AUTHORITY, now)
-        tls, signing = pem_blocks(
-            read_small(Path(key), private=True), str(key), "PRIVATE KEY", "PRIVATE KEY"
-        )
-        private, signer = p256_key(tls, str(key)), ed25519_key(signing, str(key))
-        mine = public_der(private), signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        if mine != (public_der(own), about.signing):
-            raise WrongKey(
-                f"{key} does not belong to {source}, which is of node {about.node}: "
-                "put the two files of one node beside each other, or issue new ones"
-            )
+        private, signer = read_node_key(Path(key))
+        check_pair(private, signer, own, about, key, source)
         return cls(about, private, signer, own, ca)
+
+    @property
+    def rotation(self) -> int:
+        """How often its keys were replaced."""
+        return self._issued[self.node][0]
 
     def tls(self) -> Tls:
         """Return the files from which gRPC makes its credentials."""
@@ -153,32 +190,73 @@ class Identity:
         """
         if operator is not None:
             self._public[OPERATOR] = Ed25519PublicKey.from_public_bytes(operator)
-        return Ed25519(self._signing, self._public)
+        return Ed25519(self._signing, self._public, self._former)
 
     def learn(
         self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None
     ) -> int:
         """Check a node's certificate and remember its signing key; return its id.
 
-        A node that got new keys has another signing key. The one that was issued last is accepted.
-        An earlier one, which may have been stolen, is refused.
+        A node that got new keys has another signing key. The one of the highest rotation that was
+        issued last is accepted, and signatures of the keys before it in its certificate. An earlier
+        certificate, whose key may have been stolen, is refused.
         """
         found = parse(certificate)
         about = self._check(found, now)
-        issued = self._issued.get(about.node, found.not_valid_before_utc)
+        order = _order(about, found)
+        issued = self._issued.get(about.node, order)
         key = Ed25519PublicKey.from_public_bytes(about.signing)
         other = self._public.get(about.node, key) != key
-        if other and (about.node == self.node or found.not_valid_before_utc <= issued):
+        if other and (about.node == self.node or order <= issued):
             raise WrongKey(
                 f"node {about.node} is known with another signing key, issued later than that of "
                 "certificate "
                 f"{fingerprint(found)}: use the files that were issued last"
             )
-        self._public[about.node], self._issued[about.node] = (
-            key,
-            max(issued, found.not_valid_before_utc),
-        )
+        self._public[about.node] = key
+        self._issued[about.node] = max(issued, order)
+        if order >= issued:
+            self._former[about.node] = _former(about)
         return about.node
+
+    def is_earlier(self, certificate: x509.Certificate, *, now: datetime | None = None) -> bool:
+        """Return whether a certificate is of keys that a node had before, as its present
+        certificate says: there is nothing to learn from it.
+        """
+        about = self._check(certificate, now)
+        key = Ed25519PublicKey.from_public_bytes(about.signing)
+        return key in self._former.get(about.node, ())
+
+    def verify_present(self, node: int, statement: bytes, signature: bytes) -> bool:
+        """Return whether a node has signed a statement with its present key."""
+        return Ed25519(self._signing, self._public).verify(node, statement, signature)
+
+    def adopt(self, other: Identity) -> None:
+        """Take the new keys or the new certificate of this node.
+
+        Raises
+        ------
+        WrongKey
+            If they are not of this node, or the present keys have not signed them.
+        """
+        here, there = (
+            (one.node, one.fleet, one.authority.public_bytes(Encoding.DER)) for one in (self, other)
+        )
+        if here != there:
+            raise WrongKey(f"the new keys must be of node {self.node} of fleet {self.fleet}")
+        if key_fingerprint(self.certificate) not in key_fingerprints(other.certificate):
+            raise WrongKey(
+                f"the new keys of node {self.node} were not signed by its present ones: make them "
+                "with levywalk fleet rotate"
+            )
+        self.certificate, self.addresses = other.certificate, other.addresses
+        self._tls, self._signing = other._tls, other._signing
+        for mine, its in (
+            (self._public, other._public),
+            (self._former, other._former),
+            (self._issued, other._issued),
+        ):
+            mine[self.node] = its[self.node]  # type: ignore[index]
 
     def peer_id(
         self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None

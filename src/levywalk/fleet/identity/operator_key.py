@@ -1,5 +1,6 @@
 """The operator's key: with it `fleet revive` signs the word that makes an old copy a new epoch, and
-`fleet rejoin` the word that lets a node in again that had lied.
+`fleet rejoin` the word that lets a node in again that had lied, and `fleet revoke` the word that a
+node takes no part any more.
 
 `fleet init` makes it and writes it to ``authority/operator.key``, and the manifest names its public
 part, so that every node can check the word. No node has it.
@@ -21,9 +22,10 @@ from levywalk.fleet.identity.key_files import (
 from levywalk.fleet.identity.library import Ed25519PrivateKey, Encoding, PublicFormat
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.evidence import Pardon
+from levywalk.fleet.protocol.revocation import Revocation
 
 OPERATOR_KEY = "operator.key"
-_Word = TypeVar("_Word", Certificate, Pardon)
+_Word = TypeVar("_Word", Certificate, Pardon, Revocation)
 
 
 class OperatorKey:

@@ -5,7 +5,7 @@ They need the package ``cryptography`` (``pip install 'levywalk[fleet]'``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from levywalk.extras import needs
@@ -18,12 +18,20 @@ if TYPE_CHECKING:
 
 
 class Ed25519:
-    """One node's key, and the public keys of the nodes whose signatures it may have to check."""
+    """One node's key, and the public keys of the nodes whose signatures it may have to check: the
+    present ones, and those that nodes had before (``former``).
+    """
 
-    def __init__(self, own: Ed25519PrivateKey, public: Mapping[int, Ed25519PublicKey]) -> None:
+    def __init__(
+        self,
+        own: Ed25519PrivateKey,
+        public: Mapping[int, Ed25519PublicKey],
+        former: Mapping[int, Sequence[Ed25519PublicKey]] | None = None,
+    ) -> None:
         from cryptography.exceptions import InvalidSignature
 
         self.own, self.public, self._invalid = own, public, InvalidSignature
+        self._former = {} if former is None else former
 
     def sign(self, statement: bytes) -> bytes:
         """Return this node's signature."""
@@ -34,11 +42,13 @@ class Ed25519:
         key = self.public.get(node)
         if key is None:
             return False
-        try:
-            key.verify(signature, statement)
-        except self._invalid:
-            return False
-        return True
+        for one in (key, *reversed(self._former.get(node, ()))):
+            try:
+                one.verify(signature, statement)
+            except self._invalid:
+                continue
+            return True
+        return False
 
 
 def new_signers(nodes: Iterable[int]) -> dict[int, Ed25519]:

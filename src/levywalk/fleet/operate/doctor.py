@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import socket
-import time
-import warnings
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.findings import Finding, FindingLevel
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.scrub import scrubbed
+from levywalk.fleet.operate.watched import is_elsewhere
+from levywalk.fleet.runtime.findings import Finding, FindingLevel
+from levywalk.fleet.runtime.self_check import own_keys, own_machine
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.node_file import NodeFile, host_port
-from levywalk.fleet.storage.disk_speed import fsync_seconds
+from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port
 from levywalk.version import __version__
 
-_ROOM = 1 << 30, 1 << 26  # free bytes on the disk: fewer are a warning, or a problem
 _PATIENCE = 5.0  # seconds to wait for a node's answer
-_SLOW = 0.02  # seconds; a slower fsync is a warning
-_CLOCK = 5.0  # seconds by which files may be newer than this machine's clock
 
 
 def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
@@ -56,6 +49,11 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     ok the folder holds nodes 0-4 of 5
     """
     path = Path(path).absolute()
+    if is_elsewhere(path):
+        from levywalk.fleet.operate.remote_doctor import examine_elsewhere
+
+        yield from examine_elsewhere(path, scrub=scrub)
+        return
     check_folder(path)
     manifest = Manifest.read(path / MANIFEST)
     files: dict[int, NodeFile] = {}
@@ -83,27 +81,27 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     yield Finding(
         FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}"
     )
-    yield from _each(
+    yield from each(
         "files, keys and certificates are right",
         (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
-    yield from _each("node files agree with each other", _symmetric(files))
+    yield from each("node files agree with each other", disagreements(files, _prints(files)))
     views = {one.id: one for one in FleetFolder(path, manifest, files).views(_PATIENCE)}
-    yield from _each(
+    yield from each(
         "ports are free, or used by the nodes",
         (one for v in files for one in _ports(files[v], views[v])),
     )
-    yield from _machine(path)
-    yield from _running(path, views)
+    yield from own_machine(path, (*path.glob("node-*/*"), path / MANIFEST))
+    yield from running_nodes(path, views)
     if scrub:
         yield from scrubbed(files.values(), manifest)
     begun = (path / BEGUN).exists()
-    yield from _walk(
+    yield from whole_walk(
         fleet_status(list(views.values()), manifest, begun=begun, at=shlex.quote(str(path)))
     )
 
 
-def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+def each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the findings or, if there are none, that all is well."""
     found = list(findings)
     yield from found
@@ -112,8 +110,6 @@ def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
-    from levywalk.fleet.identity.errors import ExpiryWarning, IdentityError
-    from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.runtime.own_data import own_problem
 
     try:
@@ -134,38 +130,47 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
         if manifest.code is not None:
             remedy = f"install {manifest.code.file} and the node's data as the message says"
         yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", remedy)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ExpiryWarning)
-        try:
-            Identity.load(file.key, file.certificate, file.authority, node=file.id)
-        except IdentityError as error:
-            yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}")
-        except OSError as error:
-            yield Finding(
-                FindingLevel.PROBLEM,
-                f"node {file.id}: {error}",
-                "restore the file, or issue new keys for the node",
-            )
-    for warning in caught:
-        if issubclass(warning.category, ExpiryWarning):
-            yield Finding(
-                FindingLevel.WARNING,
-                f"node {file.id}: {warning.message}",
-                "levywalk fleet renew, then restart the node",
-            )
+    yield from own_keys(file)
 
 
-def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
-    """Compare what the node files say about each other."""
-    from levywalk.fleet.identity.certificates import key_fingerprint
+def _prints(files: Mapping[int, NodeFile]) -> dict[int, tuple[str, ...]]:
+    """Return the fingerprints of the nodes' keys, the present ones first, as far as their
+    certificates can be read.
+    """
+    from levywalk.fleet.identity.certificates import key_fingerprints
     from levywalk.fleet.identity.errors import IdentityError
 
-    prints: dict[int, str] = {}
+    prints: dict[int, tuple[str, ...]] = {}
     for v, file in files.items():
         try:
-            prints[v] = key_fingerprint(file.certificate.read_bytes())
+            prints[v] = key_fingerprints(file.certificate.read_bytes())
         except (OSError, IdentityError):
             continue  # reported already
+    return prints
+
+
+class ListedNode(Protocol):
+    """What a node file says about a node and its neighbours."""
+
+    @property
+    def listen(self) -> str:
+        """Where it listens."""
+
+    @property
+    def neighbours(self) -> tuple[Peer, ...]:
+        """Its neighbours."""
+
+
+def disagreements(
+    files: Mapping[int, ListedNode], prints: Mapping[int, tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Compare what the node files say about each other.
+
+    Parameters
+    ----------
+    prints
+        The fingerprints of the nodes' keys, the present ones first, as far as they are known.
+    """
     for v, file in sorted(files.items()):
         for peer in file.neighbours:
             other = files.get(peer.id)
@@ -177,12 +182,12 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
                     f"node {v} lists node {peer.id} as a neighbour, but not the other way round",
                     f"add node {v} to the node file of node {peer.id}, or remove it here",
                 )
-            if prints.get(peer.id, peer.fingerprint) != peer.fingerprint:
+            if peer.fingerprint not in prints.get(peer.id, (peer.fingerprint,)):
                 yield Finding(
                     FindingLevel.PROBLEM,
                     f"node {v} has a wrong fingerprint of node {peer.id}",
                     f"in node {v}'s file, set the fingerprint of node {peer.id} to "
-                    f"{prints[peer.id]}",
+                    f"{prints[peer.id][0]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:
@@ -198,7 +203,11 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
 def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
     if one.pid is not None:
         return  # it would have stopped if it could not listen
-    for name, address in (("listen", file.listen), ("metrics", file.metrics)):
+    for name, address in (
+        ("listen", file.listen),
+        ("metrics", file.metrics),
+        ("operator", file.operator),
+    ):
         parts = None if address is None else host_port(address)
         if parts is not None and not _is_free(*parts):
             yield Finding(
@@ -223,54 +232,10 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _machine(path: Path) -> Iterator[Finding]:
-    """Check the disk and the clock."""
-    if not os.access(path, os.W_OK):
-        yield Finding(
-            FindingLevel.PROBLEM,
-            f"{path} cannot be written",
-            "give it to the user that runs the nodes",
-        )
-        return
-    free = shutil.disk_usage(path).free
-    level = (
-        FindingLevel.OK
-        if free >= _ROOM[0]
-        else FindingLevel.WARNING
-        if free >= _ROOM[1]
-        else FindingLevel.PROBLEM
-    )
-    yield Finding(
-        level,
-        f"{free / (1 << 30):.1f} GiB are free on the disk",
-        "" if level == FindingLevel.OK else "make room",
-    )
-    taken = fsync_seconds(path, times=10)
-    said = f"the disk stores a page in {1000 * taken:.2g} ms"
-    yield (
-        Finding(FindingLevel.OK, said)
-        if taken < _SLOW
-        else Finding(FindingLevel.WARNING, f"{said}: hand-offs are slow", "use a faster disk")
-    )
-    newest = max(file.stat().st_mtime for file in (*path.glob("node-*/*"), path / MANIFEST))
-    now = time.time()
-    if newest > now + _CLOCK:
-        yield Finding(
-            FindingLevel.WARNING,
-            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are "
-            f"{newest - now:.0f} s newer",
-            "set the clock: it decides whether certificates are valid, and nothing else",
-        )
-    else:
-        yield Finding(
-            FindingLevel.OK,
-            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; it decides whether "
-            "certificates are valid",
-        )
-
-
-def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
-    """Check the nodes that run, and what they wait for."""
+def running_nodes(
+    path: Path, views: Mapping[int, NodeView], *, elsewhere: bool = False
+) -> Iterator[Finding]:
+    """Check the nodes that run, and what they wait for; those elsewhere have answered."""
     up = [v for v, one in sorted(views.items()) if one.pid is not None]
     down = [v for v in sorted(views) if v not in up]
     at = shlex.quote(str(path))
@@ -284,7 +249,8 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
             f"{down[0]}",
         )
     else:
-        yield Finding(FindingLevel.OK, f"all {len(views)} nodes run")
+        which = f"{len(views)} nodes that have answered" if elsewhere else f"{len(views)} nodes"
+        yield Finding(FindingLevel.OK, f"all {which} run")
     for v in up:
         yield from _one(at, views[v], set(down))
     for v, one in sorted(views.items()):
@@ -296,11 +262,19 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
 
-def _walk(status: dict[str, Any]) -> Iterator[Finding]:
+def whole_walk(status: dict[str, Any]) -> Iterator[Finding]:
     """Check the walk as a whole."""
     if status["stopped"] is not None:
         what, _, remedy = status["stopped"].partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
+    for v in status["revoked"]:
+        row = next((one for one in status["nodes"] if one["id"] == v), None)
+        if row is not None and row["up"]:
+            yield Finding(
+                FindingLevel.WARNING,
+                f"node {v} was revoked, and its process still runs",
+                "stop it: it takes no part any more",
+            )
     if status["diverged_at"] is not None:
         yield Finding(
             FindingLevel.PROBLEM,

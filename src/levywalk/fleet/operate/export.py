@@ -5,17 +5,20 @@ The nodes may run meanwhile.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.errors import DataWarning, InvalidParameter
+from levywalk.fleet.operate.folder import FleetProblem
+from levywalk.fleet.operate.model_copies import Copy, newest
+from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.records import Began, Disk, Line
+from levywalk.fleet.protocol.records import Began, Line, NewGeneration, SilentNeighbour
 from levywalk.fleet.protocol.tensors import Tensor
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.runtime.control import NoAnswer
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.rows import LogDamage
 from levywalk.whole_files import write_whole
 
@@ -26,16 +29,8 @@ if TYPE_CHECKING:
 Damage = dict[int, list[LogDamage]]  # by node
 
 
-class Copy(NamedTuple):
-    """A model on a node's disk."""
-
-    node: int
-    token: Token
-    final: bool
-
-
 def model(
-    fleet: FleetFolder,
+    fleet: WatchedFleet,
     out: str | Path,
     *,
     node: int | None = None,
@@ -66,18 +61,15 @@ def model(
         raise InvalidParameter(
             f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first"
         )
-    chosen = list(fleet.files) if node is None else [fleet.check(node).id]
+    if node is not None:
+        fleet.check(node)
     copies, unread = [], []
-    for v in chosen:
+    for v in fleet.ids if node is None else [node]:
         try:
-            copies += _copies(v, _load(fleet, v))
-        except NodeStoreError as error:
+            copies += fleet.copies(v)
+        except (NodeStoreError, NoAnswer) as error:
             unread.append(f"node {v}: {error}")
-    best = max(
-        copies,
-        key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq),
-        default=None,
-    )
+    best = newest(copies)
     where = "no disk" if node is None else f"node {node}"
     if best is None:
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
@@ -95,49 +87,34 @@ def model(
             "with a smaller --step-size (theory is stable), or write this model all the same with "
             "--force"
         )
+    best = fleet.fetched(best)
     write_whole(out, b"".join(Tensor("model", best.token.model, fleet.manifest.schema).chunks()))
     return best
 
 
-def _load(fleet: FleetFolder, node: int) -> Disk | None:
-    file = fleet.files[node]
-    if not (file.state / "state.db").exists():
-        return None
-    with StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits) as reading:
-        return reading.load()
-
-
-def _copies(node: int, disk: Disk | None) -> list[Copy]:
-    found = []
-    if disk is not None and disk.held is not None:
-        found.append(Copy(node, disk.held.token, final=False))
-    if disk is not None and disk.guarded is not None:
-        found.append(Copy(node, disk.guarded.copy, final=False))
-    if disk is not None and disk.final is not None:
-        found.append(Copy(node, disk.final, final=True))
-    return found
-
-
-def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
+def trace(fleet: WatchedFleet, *, missing: str = "refuse") -> Trace:
     """Merge all nodes' logs into the trace that a simulation would have made: see `merge`.
 
     Damaged lines are left out: ``provenance["fleet"]["damaged"]`` lists them as (node, first line,
     last line), and ``missing`` the steps that are in no other line.
     """
     from levywalk.fleet.operate.merge import merge, winning_chain
-    from levywalk.fleet.setup.create import fleet_of
+    from levywalk.fleet.operate.origin import ElsewhereProblem, fleet_behind, without_errors
 
     damage: Damage = {}
-    logs = read_logs(fleet, damage)
+    logs = read_logs(fleet, damage, partial=missing == "mark")
     if not any(logs.values()):
         raise FleetProblem("no node has logged an update yet: the walk has not started")
-    whole = fleet_of(fleet.path)
+    whole = fleet_behind(fleet)
     if damage and missing == "refuse":
         gaps = len(winning_chain(logs, whole.published).missing)
         if gaps <= sum(one.lines for found in damage.values() for one in found):
             missing = "mark"  # a few damaged lines are reported, and no reason to give up
     try:
-        found = merge(logs, whole, missing=missing)
+        with warnings.catch_warnings():
+            if isinstance(whole.problem, ElsewhereProblem):  # its errors are unknown, said below
+                warnings.simplefilter("ignore", DataWarning)
+            found = without_errors(merge(logs, whole, missing=missing), whole)
         found.provenance["fleet"]["damaged"] = [
             [v, one.first, one.last] for v, all_of_it in sorted(damage.items()) for one in all_of_it
         ]
@@ -150,7 +127,9 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
         raise
 
 
-def read_logs(fleet: FleetFolder, damage: Damage | None = None) -> dict[int, list[Line]]:
+def read_logs(
+    fleet: WatchedFleet, damage: Damage | None = None, *, partial: bool = False
+) -> dict[int, list[Line]]:
     """Read all logs up to a common point of the walk, so that no line is missing because one log
     was read earlier than another.
 
@@ -158,15 +137,13 @@ def read_logs(fleet: FleetFolder, damage: Damage | None = None) -> dict[int, lis
     ----------
     damage
         Where lines that cannot be read are noted, by node. None: they are an error.
+    partial
+        Whether to go on without nodes elsewhere that do not answer.
     """
     first: dict[int, list[Line]] = {}
     ends: dict[int, int] = {}
     found: dict[int, list[LogDamage]] = {}
-    readings = {
-        v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
-        for v, file in fleet.files.items()
-        if (file.state / "state.db").exists()
-    }
+    readings = fleet.log_readers(partial=partial)
     try:
         for v, reading in readings.items():
             found[v] = []
@@ -193,6 +170,6 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 def _place(line: Line) -> tuple[Epoch, int]:
     """Return the position of a line in the walk."""
-    if isinstance(line, Visit | Measured):
+    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -18,19 +18,19 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.stopped import able_to_continue, stopped
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
+from levywalk.fleet.protocol.records import Began, Disk, Known, NewGeneration, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running
+from levywalk.fleet.runtime.own_disk import read_disk
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
-from levywalk.fleet.storage.rows import LogDamage
+from levywalk.fleet.storage.reader import OtherLine
 
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
+NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
 
 
 class NodeView(NamedTuple):
@@ -40,13 +40,14 @@ class NodeView(NamedTuple):
     pid: int | None
     answers: bool
     about: dict[str, Any]  # from `node_status.describe`, or from the node itself if it answers
-    lines: tuple[Archived | Began, ...]  # lines of its log that are not visits
+    lines: tuple[OtherLine, ...]  # lines of its log that are not visits
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
     continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
     measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log
     local: bool = False  # whether it runs on this machine or nowhere, as its neighbours do
+    unreached: str | None = None  # of a node elsewhere that has not answered: why
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -94,50 +95,21 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
             answer = control.ask(file.state, "status", timeout=patience)
         except LevywalkError:
             pid = running(file.state)  # it may just have ended
-    about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
-    lines: tuple[Archived | Began, ...] = ()
-    last, error, measured = None, None, {}
-    continued: frozenset[Epoch] = frozenset()
-    try:
-        if (file.state / "state.db").exists():
-            with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
-                damage: list[LogDamage] = []
-                lines = tuple(reading.without_visits(damage))
-                last = reading.last_visit(damage)
-                continued = frozenset(reading.continued(file.id))
-                if damage:
-                    error = f"line {damage[0].first} of its log is damaged"
-                measured = _measured(reading, manifest)
-                disk = reading.load() if answer is None else None
-                about = about if disk is None else describe(disk)
-    except NodeStoreError as damage:
-        error = str(damage)
-    known = about if answer is None else answer
-    local = all(peer.state is not None for peer in file.neighbours)
+    found = read_disk(file, manifest, state=answer is None)
+    about = NOTHING_KNOWN if found.disk is None else describe(found.disk)
     return NodeView(
         file.id,
         pid,
         answer is not None,
-        known,
-        lines,
-        last,
-        error,
+        about if answer is None else answer,
+        found.lines,
+        found.last,
+        found.error,
         file.name,
-        continued,
-        measured,
-        local,
+        found.continued,
+        found.measured,
+        local=all(peer.state is not None for peer in file.neighbours),
     )
-
-
-def _measured(reading: StoreReader, manifest: Manifest) -> dict[str, float]:
-    """Return the last metrics in a node's log, by name."""
-    if manifest.code is None or not manifest.code.metrics:
-        return {}
-    last = reading.last_measured()
-    if last is None or len(last.values) != len(manifest.code.metrics):
-        return {}
-    named = zip(manifest.code.metrics, last.values, strict=True)
-    return {name: value for name, value in named if math.isfinite(value)}
 
 
 def _mean_metrics(views: Sequence[NodeView]) -> dict[str, float]:
@@ -181,6 +153,7 @@ def fleet_status(
         "transfers": 0 if latest is None else latest["transfers"],
         "lost_updates": lost.certain,
         "lost_updates_at_most": lost.at_most,
+        "memory_starts": _memory_starts(views, epoch),
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
@@ -188,10 +161,35 @@ def fleet_status(
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
+        "revoked": sorted({v for one in views for v in one.about.get("revoked", ())}),
+        "warnings": [
+            f"the certificate of node {one.id} expires on {about['expires_soon']}; do: levywalk "
+            f"fleet renew {at} --node {one.id}, or levywalk fleet rotate {at} --node {one.id}"
+            for one in views
+            if (about := one.about).get("expires_soon")
+        ],
         "nodes_up": len(up),
-        "nodes_down": len(views) - len(up),
+        "nodes_down": sum(one.pid is None and one.unreached is None for one in views),
+        "nodes_unreached": [one.id for one in views if one.unreached is not None],
         "nodes": [_row(one, holder, guardian) for one in views],
     }
+
+
+def _memory_starts(views: Sequence[NodeView], winner: Epoch) -> list[dict[str, Any]]:
+    """Return where the memory of walk and update has started again on the way to an epoch, and why,
+    as far as the logs here tell.
+    """
+    lines = [line for one in views for line in one.lines]
+    began = {line.epoch: line for line in lines if isinstance(line, Began) and line.possible}
+    ends: dict[Epoch, float] = {winner: math.inf}
+    while winner in began:
+        ends[began[winner].parent] = min(began[winner].base, ends[winner])
+        winner = began[winner].parent
+    return [
+        line.plain()
+        for line in sorted(line for line in lines if isinstance(line, NewGeneration))
+        if line.step <= ends.get(line.token_epoch, -1)
+    ]
 
 
 def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, Any]:
@@ -220,9 +218,16 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "waits": about.get("waits"),
         "fenced": about.get("fenced"),
         "expires": about.get("expires"),
+        "rotation": about.get("rotation"),
         "version": about.get("version"),
         "error": one.error,
+        "unreached": one.unreached,
     }
+
+
+def has_begun(views: Iterable[NodeView]) -> bool:
+    """Return whether the walk has started, as far as nodes know."""
+    return any(one.tokens or one.about["epoch"] != list(FIRST) for one in views)
 
 
 def winning_epoch(views: Iterable[NodeView]) -> Epoch:
@@ -294,11 +299,14 @@ def _waits(
             yield f"node {one.id}'s disk cannot be read: {one.error}"
         if one.answers and one.about["waits"] and one.waits_to_act(at) is None:
             yield f"node {one.id} {one.about['waits']}"
-    known = {one.id: one for one in views}
+    for one in views:
+        if one.unreached is not None:
+            yield f"node {one.id} has not answered, and this is without it: {one.unreached}"
+    known = {one.id: one for one in views if one.unreached is None}
     if not begun and not any(one.tokens for one in views):
         yield "the walk has not started"
     if all(one.pid is None for one in views):
-        yield "no node runs"
+        yield "no node runs" if known else "no node has answered"
     elif holder in known and known[holder].pid is None:
         yield (
             f"node {holder}, which holds the model, does not run: restart it to continue the walk; "

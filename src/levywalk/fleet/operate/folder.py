@@ -23,13 +23,18 @@ from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
+from levywalk.fleet.operate.log_entries import FolderReports
 from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.operate.model_copies import Copy, copies_of
 from levywalk.fleet.operate.node_processes import Starting, looks, reap, start_process, tail
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
+from levywalk.fleet.runtime.own_disk import SurvivingCopy, surviving_copies
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.operator_folder import OPERATOR_FILE
+from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore
 from levywalk.whole_files import write_whole
 
@@ -108,6 +113,51 @@ class FleetFolder:
         If not, the operator starts the walk.
         """
         return len(self.files) == self.manifest.nodes
+
+    # What can be read (`watched.WatchedFleet`)
+
+    @property
+    def ids(self) -> list[int]:
+        """The nodes in this folder."""
+        return list(self.files)
+
+    def neighbours(self) -> dict[int, list[int]]:
+        """Return the neighbours of each node, as its node file names them."""
+        return {v: [peer.id for peer in file.neighbours] for v, file in self.files.items()}
+
+    def reports(self, nodes: Iterable[int] | None = None) -> FolderReports:
+        """Return what nodes have reported."""
+        return FolderReports({v: self.log(v) for v in (self.files if nodes is None else nodes)})
+
+    def log_readers(self, *, partial: bool = False) -> dict[int, StoreReader]:
+        """Return the logs of the visits of the nodes that have a disk."""
+        return {
+            v: StoreReader(file.state, self.manifest.digest, limits=self.manifest.limits)
+            for v, file in self.files.items()
+            if (file.state / "state.db").exists()
+        }
+
+    def copies(self, node: int) -> list[Copy]:
+        """Return the models on a node's disk."""
+        file = self.files[node]
+        if not (file.state / "state.db").exists():
+            return []
+        with StoreReader(file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
+            return copies_of(node, reading.load())
+
+    def fetched(self, copy: Copy) -> Copy:
+        """Return a copy with its numbers, which it has."""
+        return copy
+
+    def survivors(self, node: int) -> Iterator[SurvivingCopy]:
+        """Yield copies of the model from which the walk could be revived."""
+        return surviving_copies(self.files[node], self.manifest)
+
+    def ask(self, node: int, do: str, /, **about: Any) -> dict[str, Any]:
+        """Give an order to a node that runs here."""
+        return control.ask(self.files[node].state, do, **about)
+
+    # Places
 
     def log(self, node: int) -> Path:
         """Return the path of a node's log."""
@@ -431,6 +481,12 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = nothing_sai
 
 def check_folder(path: Path) -> None:
     """Raise an error if this is not a fleet's folder."""
+    if (path / OPERATOR_FILE).exists():
+        raise InvalidParameter(
+            f"{path} is an operator's folder, of a fleet that is elsewhere: from here only status, "
+            "doctor, logs, trace, model and revive are possible; run this command on the machine "
+            "of the node, with its node.toml or the fleet's folder"
+        )
     if (path / "node.toml").exists():
         raise InvalidParameter(
             f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder"

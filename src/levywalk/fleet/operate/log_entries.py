@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,23 +59,39 @@ def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
     return {"time": last, "level": "info"} | found | {"node": node}
 
 
-def follow(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
-    """Yield all lines, and then new ones as they are written, for ever."""
-    read, last = dict.fromkeys(paths, 0), dict.fromkeys(paths, "")
-    while True:
+class FolderReports:
+    """What the nodes of a folder have reported."""
+
+    def __init__(self, paths: Mapping[int, Path]) -> None:
+        self._paths = paths
+        self._read, self._last = dict.fromkeys(paths, 0), dict.fromkeys(paths, "")
+        self.silent: dict[int, str] = {}  # a log can be read also if its node does not run
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """Yield all lines in order of time."""
+        return entries(self._paths)
+
+    def new(self) -> list[dict[str, Any]]:
+        """Return the lines since the last call, in order of time."""
         fresh = []
-        for node, path in sorted(paths.items()):
+        for node, path in sorted(self._paths.items()):
             if not path.exists():
                 continue
             with path.open("rb") as file:
-                file.seek(read[node])
+                file.seek(self._read[node])
                 for raw in file:
                     if raw.endswith(b"\n"):  # otherwise the rest of the line is not written yet
-                        read[node] += len(raw)
-                        entry = parsed(node, raw, last[node])
-                        last[node] = entry["time"]
+                        self._read[node] += len(raw)
+                        entry = parsed(node, raw, self._last[node])
+                        self._last[node] = entry["time"]
                         fresh.append(entry)
-        yield from sorted(fresh, key=lambda entry: str(entry["time"]))
+        return sorted(fresh, key=lambda entry: str(entry["time"]))
+
+
+def follow(new: Callable[[], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield all lines, and then new ones as they are written, for ever."""
+    while True:
+        yield from new()
         time.sleep(_PAUSE)
 
 

@@ -92,6 +92,13 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "guardian gone": lambda a: (
         f"continues without its guardian, node {a['guardian']}, which is gone"
     ),
+    "memory starts again": lambda a: (
+        f"the memory of the method starts again before update {a['step'] + 1:,}: {a['why']}"
+        + ("" if a["lost"] < 0 else f" (node {a['lost']})")
+    ),
+    "no answer": lambda a: (
+        f"node {_other(a)} does not answer before update {a['step']:,}: the walk decides without it"
+    ),
     "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
@@ -100,6 +107,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "let in again": lambda a: (
         f"node {_other(a)}, which had lied, may take part again: the operator has said so"
+    ),
+    "revoked": lambda a: (
+        f"node {_other(a)} was revoked by the operator: nothing is taken from it any more"
     ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
@@ -140,10 +150,15 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as "
         "silence"
     ),
+    "new keys": lambda a: (
+        f"uses its new certificate, of rotation {a['rotation']}, valid until {a['expires']}"
+    ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
     "no file descriptors": lambda a: a["message"],
     "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
+    "operator asks": lambda a: f"answers an operator at {a['host']}: {a['question']}",
+    "operator refused": lambda a: f"refuses a question at its operator port: {a['why']}",
     "orders wait": lambda a: f"cannot answer orders: {a['why']}",
     "no step seen": lambda a: (
         f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetProblem
+from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere
 
 
-def operators_key(fleet: FleetFolder, what: str) -> OperatorKey:
+def operators_key(fleet: WatchedFleet, what: str) -> OperatorKey:
     """Return the key that the manifest names.
 
     Parameters
@@ -20,6 +21,10 @@ def operators_key(fleet: FleetFolder, what: str) -> OperatorKey:
         If it is not in the folder.
     """
     path = fleet.path / "authority" / OPERATOR_KEY
+    if is_elsewhere(fleet.path):
+        path = fleet.path / OPERATOR_KEY
+        above = fleet.path.parent / "authority" / OPERATOR_KEY
+        path = above if above.exists() and not path.exists() else path
     if not path.exists():
         raise FleetProblem(
             f"{path} does not exist: only the operator's key, which levywalk fleet init has made, "

@@ -13,34 +13,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
-from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
+from levywalk.fleet.operate.folder import PATIENCE, FleetProblem, Say, nothing_said
+from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.node_processes import looks
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.operate.stopped import able_to_continue
+from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
-from levywalk.fleet.protocol.guardian import best_copy
-from levywalk.fleet.protocol.surviving import token_of
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
-from levywalk.fleet.runtime import control
-from levywalk.fleet.storage.reader import StoreReader
-from levywalk.fleet.storage.rows import LogDamage
-
-
-class SurvivingCopy(NamedTuple):
-    """A copy of the model that a node does not use itself."""
-
-    epoch: Epoch
-    step: int
-    seq: int
-    node: int
-    line: int | None  # its line in the log, or None if it is guarded or prepared
-    digest: bytes  # hash of the token
-
-    @property
-    def where(self) -> str:
-        """Where it is, in words."""
-        kind = "guarded or prepared" if self.line is None else f"line {self.line} of the log"
-        return f"node {self.node}, {kind}"
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.runtime.own_disk import SurvivingCopy
 
 
 class Revival(NamedTuple):
@@ -51,33 +32,8 @@ class Revival(NamedTuple):
     lost: int  # that some disk has seen; the nodes whose disks are lost may have made more
 
 
-def surviving_copies(fleet: FleetFolder, node: int) -> Iterator[SurvivingCopy]:
-    """Yield the best copy in a node's slots, and the best one in its log."""
-    file, manifest = fleet.files[node], fleet.manifest
-    if not (file.state / "state.db").exists():
-        return
-
-    def of(token: Token, line: int | None) -> SurvivingCopy:
-        return SurvivingCopy(token.epoch, token.step, token.seq, node, line, token.digest())
-
-    with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
-        disk = reading.load()
-        kept = None if disk is None else best_copy(disk)
-        if kept is not None and manifest.published.refuses(kept) is None:
-            yield of(kept, None)
-        damage: list[LogDamage] = []
-        found = [
-            of(token, number)
-            for number, line in reading.with_models(damage)
-            if (token := token_of(line, manifest.published)) is not None
-            and manifest.published.refuses(token) is None
-        ]
-        if found:
-            yield max(found)
-
-
 def revive(
-    fleet: FleetFolder,
+    fleet: WatchedFleet,
     *,
     force: bool = False,
     timeout: float = PATIENCE,
@@ -111,11 +67,17 @@ def revive(
             f"the walk has not stopped for good: {why}; see levywalk fleet status {fleet.path}. "
             "--force revives an older copy all the same, and the present walk is archived"
         )
+    silent = [one.id for one in views if one.unreached is not None]
+    if silent and not force:
+        raise FleetProblem(
+            f"nodes {short(silent)} have not answered, and may hold the model or a better copy: "
+            "look there first; --force takes the best copy of the nodes that answer"
+        )
     best = _chosen(fleet, views, force=force)
     reached = max([best.step, *(step for one in views for step in _steps(one))])
     word = _signed_word(fleet, views, best)
-    done = control.ask(
-        fleet.files[best.node].state,
+    done = fleet.ask(
+        best.node,
         "revive",
         line=best.line,
         counter=word.epoch.counter,
@@ -134,7 +96,7 @@ def revive(
     )
 
 
-def _signed_word(fleet: FleetFolder, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
+def _signed_word(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
     """Return the operator's word that a node may continue from its copy, above all epochs that are
     known here.
     """
@@ -147,9 +109,10 @@ def _signed_word(fleet: FleetFolder, views: list[NodeView], copy: SurvivingCopy)
     return key.signed(blank, fleet.manifest.digest)
 
 
-def _chosen(fleet: FleetFolder, views: list[NodeView], *, force: bool) -> SurvivingCopy:
-    copies = [copy for v in fleet.files for copy in surviving_copies(fleet, v)]
+def _chosen(fleet: WatchedFleet, views: list[NodeView], *, force: bool) -> SurvivingCopy:
     answering = {one.id for one in views if one.answers}
+    asked = [one.id for one in views if one.unreached is None]
+    copies = [copy for v in asked for copy in fleet.survivors(v)]
     usable = [copy for copy in copies if copy.node in answering]
     if not copies:
         raise FleetProblem(

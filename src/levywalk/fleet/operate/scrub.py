@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from levywalk.fleet.operate.findings import Finding, FindingLevel
 from levywalk.fleet.operate.log_text import count
+from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError

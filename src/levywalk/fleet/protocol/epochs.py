@@ -84,6 +84,8 @@ class Epochs(Membership):
         why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
         if why is None and any(lie.covers(one.epoch.node, one.epoch) for lie in self.disk.liars):
             why = f"node {one.epoch.node} has lied about its register"
+        if why is None and self.disk.revoked.covers(one.epoch.node, one.epoch):
+            why = f"node {one.epoch.node} was revoked"
         denied = [release for release in self._releases() if contradicts(one, release)]
         if why is None and (denied or (known is not None and overrides(known.opening, link))):
             why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
@@ -218,7 +220,7 @@ class Epochs(Membership):
         self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         """Restore a token from a copy, in a new epoch."""
-        fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
+        fresh = self.published.reopened(token, self._next_epoch(token), reason[1])
         self._seek(fresh, reason, to, now, avoid)
 
     def _seek(

@@ -8,6 +8,7 @@ from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.records import Line
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.token import Token
 
 
@@ -120,6 +121,12 @@ class Pardoned(NamedTuple):
     pardon: Pardon
 
 
+class Revoke(NamedTuple):
+    """The operator says that a node takes no part any more."""
+
+    word: Revocation
+
+
 class Joins(NamedTuple):
     """The operator adds an edge to a node."""
 
@@ -142,6 +149,7 @@ Event = (
     | Excused
     | Revive
     | Pardoned
+    | Revoke
     | Joins
     | Leaves
 )

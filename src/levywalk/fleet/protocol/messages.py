@@ -22,12 +22,15 @@ message         from → to               meaning
 `Guarding`      neighbour → seeker      the copy is on my disk
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
 `Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
+`Revoked`       neighbour → neighbour   the operator has said that this node takes no part any more
 `Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
                                         of our edge
 `Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
                                         the final token
 `Greeting`      neighbour → neighbour   I have started; what have you seen of me?
 `Sighting`      neighbour → neighbour   the answer: this is the last that I saw of you
+`Question`      holder → neighbour      what does your memory say, as of my token's walk?
+`Answer`        neighbour → holder      the answer, for a walk that decides by its neighbours
 ==============  ======================  ============================================================
 """
 
@@ -39,6 +42,7 @@ from levywalk.fleet.protocol.certificate import Certificate as Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import EpochLink
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -141,6 +145,12 @@ class Exposed(NamedTuple):
     lie: Lie
 
 
+class Revoked(NamedTuple):
+    """A node takes no part any more; here is the operator's word."""
+
+    word: Revocation
+
+
 class Heartbeat(NamedTuple):
     """A sign of life, with the epoch that the sender knows and its record of the edge to the
     receiver. The epoch has no authority: a receiver that knows a higher one sends its link.
@@ -183,6 +193,26 @@ class Sighting(NamedTuple):
     answers: bytes  # the last link of the greeting
 
 
+class Question(NamedTuple):
+    """What is asked of a neighbour's memory before a decision."""
+
+    epoch: Epoch
+    seq: int
+    hops: int  # decisions before this one
+    phase: int  # whose walk asks
+    lineage: bytes  # tells which of the neighbour's entries belong to the token's walk
+
+
+class Answer(NamedTuple):
+    """The entries that the walk asks for, as bytes; empty if they are not known any more."""
+
+    epoch: Epoch
+    seq: int
+    hops: int
+    since: int  # of the question: when the token's memory generation began
+    values: bytes
+
+
 Message = (
     Prepare
     | Prepared
@@ -198,8 +228,11 @@ Message = (
     | Guarding
     | Fenced
     | Exposed
+    | Revoked
     | Heartbeat
     | Finished
     | Greeting
     | Sighting
+    | Question
+    | Answer
 )

@@ -4,7 +4,6 @@ certificate.
 
 from __future__ import annotations
 
-from levywalk.fleet.protocol.epochs import Epochs
 from levywalk.fleet.protocol.events import Again
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind, Right
 from levywalk.fleet.protocol.messages import (
@@ -18,10 +17,11 @@ from levywalk.fleet.protocol.messages import (
     Refused,
 )
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
+from levywalk.fleet.protocol.revoking import Revoking
 from levywalk.fleet.protocol.token import FIRST
 
 
-class NextNode(Epochs):
+class NextNode(Revoking):
     """What a node does as the next node: prepare, activate, and forward certificates."""
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> None:

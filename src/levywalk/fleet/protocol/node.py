@@ -3,8 +3,8 @@ randomness.
 
 It is made of parts that build on each other: `NodeState` (disk and effects), `Witnesses` (what
 neighbours have seen of each other's starts), `Membership` (heartbeats and edges), `Epochs`,
-`HandOff`. This file adds the start, the timers, and the table that says which method takes which
-event.
+`Remembering`, `HandOff`. This file adds the start, the timers, and the table that says which method
+takes which event.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from levywalk.fleet.protocol.events import (
     Pardoned,
     Reached,
     Revive,
+    Revoke,
     SetTimer,
     Silent,
     Start,
@@ -35,6 +36,7 @@ from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
+    Answer,
     Certificate,
     Certified,
     Exposed,
@@ -46,11 +48,13 @@ from levywalk.fleet.protocol.messages import (
     Heartbeat,
     Prepare,
     Prepared,
+    Question,
     Refused,
     Release,
     Released,
     Renew,
     Renewed,
+    Revoked,
     Sighting,
 )
 from levywalk.fleet.protocol.node_state import Signer
@@ -94,10 +98,13 @@ class Node(HandOff):
             Guarding: self._guarding,
             Fenced: self._fenced,
             Exposed: self._exposed,
+            Revoked: self._revoked,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
             Greeting: self._greeting,
             Sighting: self._sighting,
+            Question: self._question,
+            Answer: self._answer,
         }
         self._events: dict[type, Callable[..., None]] = {
             Got: self._got,
@@ -111,11 +118,11 @@ class Node(HandOff):
             Excused: self._excused,
             Revive: self._revive,
             Pardoned: self._pardoned,
+            Revoke: self._revoke,
             Joins: self._joins,
             Leaves: self._leaves,
         }
         self._look()
-        site.remember(disk.memory)
 
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Handle one event; return the effects."""
@@ -137,6 +144,8 @@ class Node(HandOff):
             return
         lie = self._lie_of(event.sender)
         if lie is not None and lie.pardon is None:
+            return
+        if event.sender in self.disk.revoked.nodes:
             return
         if self._accepts(event, now):
             self._answers[type(event.message)](event.sender, event.message, now)
@@ -161,6 +170,8 @@ class Node(HandOff):
         self._settle_debts(now)
         for lie in self.disk.liars:
             self._continue_above(lie, now)
+        for word in self.disk.revoked.words:
+            self._leave_its_epoch(word, now)
         later, self.postponed = self.postponed, []
         for event in later:
             self._events[type(event)](event, now)
@@ -173,11 +184,14 @@ class Node(HandOff):
         """Send a heartbeat to a neighbour that is connected again, and send again what needs an
         answer.
         """
-        if event.node in self.disk.edges:
+        if event.node in self.disk.revoked.nodes:
+            self._tell_revocations(event.node)
+        elif event.node in self.disk.edges:
             self.heard[event.node] = now
             self._greet_newcomer(event.node)
             for lie in self.disk.liars:
                 self._send(event.node, Exposed(lie))
+            self._tell_revocations(event.node)
             self._beat(event.node, now)
             self._go_on(now)
 

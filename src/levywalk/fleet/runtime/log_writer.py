@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from datetime import UTC, datetime
 
 # lines of one kind per minute, so that no neighbour can fill the disk through this node's log
@@ -13,10 +13,18 @@ _LINES = 100
 
 
 class LogWriter:
-    """The log of one node, for people and machines."""
+    """The log of one node, for people and machines.
 
-    def __init__(self, node: int) -> None:
+    Parameters
+    ----------
+    keep
+        How many of the last lines stay in memory, for operators elsewhere.
+    """
+
+    def __init__(self, node: int, keep: int = 0) -> None:
         self.node = node
+        self.kept: deque[tuple[int, str]] = deque(maxlen=keep)  # with their numbers, from 1
+        self._count = 0
         self._written: Counter[str] = Counter()
         self._minute = time.monotonic()
 
@@ -33,7 +41,10 @@ class LogWriter:
         line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
         if self._written[what] == _LINES:
             line["more"] = "further lines of this kind are not written for a minute"
+        text = json.dumps(line, default=str)
+        self._count += 1
+        self.kept.append((self._count, text))
         with contextlib.suppress(
             OSError
         ):  # the disk is full, or nobody reads: the walk does not depend on the log
-            print(json.dumps(line, default=str), flush=True)  # noqa: T201
+            print(text, flush=True)  # noqa: T201

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.identity.certificates import expires_soon
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive
+from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive, Revoke
 from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
@@ -37,6 +39,8 @@ class Orders:
             "gone": self._gone,
             "revive": self._revive,
             "pardon": self._pardon,
+            "keys": self._keys,
+            "revoke": self._revoke,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -54,7 +58,7 @@ class Orders:
                 f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
-        if self.process.node.awaited and not isinstance(event, Gone | Pardoned):
+        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke):
             why = waits_to_act("", self.process.node.awaited)
             raise InvalidParameter(
                 f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
@@ -129,16 +133,8 @@ class Orders:
 
     def _pardon(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Let a node in again that has lied, on the operator's word."""
-        node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
-        numbers = [node, *epoch] if isinstance(epoch, list) else []
-        right = len(numbers) == 4 and all(
-            type(one) is int and 0 <= one < 1 << 62 for one in numbers
-        )
-        if not right or not isinstance(signature, str):
-            raise InvalidParameter("an order to let a node in again needs the operator's word")
-        number, *place = numbers
-        pardon = Pardon(number, Epoch(*place), bytes.fromhex(signature))
-        done = self._ordered(Pardoned(pardon))
+        node, epoch, signature = _about_node(asked, "let a node in again")
+        done = self._ordered(Pardoned(Pardon(node, epoch, signature)))
         if str(node) in describe(self.process.node.disk)["liars"]:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's word: it is not "
@@ -146,6 +142,24 @@ class Orders:
                 f"node {node}"
             )
         return done
+
+    def _revoke(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Let a node take no part any more, on the operator's word."""
+        node, epoch, signature = _about_node(asked, "revoke a node")
+        if not 0 <= node < self.process.manifest.nodes:
+            raise InvalidParameter(f"node must be below {self.process.manifest.nodes}, got {node}")
+        done = self._ordered(Revoke(Revocation(node, epoch, signature)))
+        if node not in self.process.node.disk.revoked.nodes:
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                "signed with the key that the manifest names"
+            )
+        return done
+
+    def _keys(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Use the keys and the certificate that the node file names now."""
+        changed = self.process.take_keys()
+        return {"done": True, "changed": changed}
 
     def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Remove old visits from the log."""
@@ -178,6 +192,8 @@ class Orders:
             "version": __version__,
             "began": self.process.began,
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
+            "expires_soon": expires_soon(self.process.identity.certificate),
+            "rotation": self.process.identity.rotation,
             "hops_per_second": self.process.sightings.rate(),
             "loss": self.process.sightings.loss(),
             "metrics": self.process.sightings.metrics(),
@@ -190,6 +206,17 @@ class Orders:
 
     def _connected(self) -> set[int]:
         return {u for u, link in self.process.transport.links.items() if link.open}
+
+
+def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
+    """Return the operator's word about a node in an order: the node, an epoch, the signature."""
+    node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
+    numbers = [node, *epoch] if isinstance(epoch, list) else []
+    right = len(numbers) == 4 and all(type(one) is int and -1 <= one < 1 << 62 for one in numbers)
+    if not right or not isinstance(signature, str):
+        raise InvalidParameter(f"an order to {what} needs the operator's word")
+    number, *place = numbers
+    return number, Epoch(*place), bytes.fromhex(signature)
 
 
 def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:

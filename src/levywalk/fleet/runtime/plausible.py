@@ -25,6 +25,7 @@ from levywalk.fleet.protocol.messages import (
     Prepare,
     Released,
     Renew,
+    Revoked,
     Sighting,
 )
 from levywalk.fleet.protocol.records import Disk
@@ -60,6 +61,7 @@ _EPOCHS: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((Released, Activate, Certified), attrgetter("certificate.epoch")),
     Fenced: attrgetter("link.epoch"),
     Exposed: attrgetter("lie.link.epoch"),
+    Revoked: attrgetter("word.epoch"),
     **dict.fromkeys((Greeting, Sighting), lambda _: FIRST),  # they are about no epoch
 }
 

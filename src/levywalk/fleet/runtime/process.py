@@ -25,11 +25,13 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from levywalk.draws import Domain, Key
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.identity.certificates import date_text, fingerprint
 from levywalk.fleet.identity.errors import ExpiryWarning
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.events import (
@@ -64,6 +66,7 @@ from levywalk.fleet.runtime.incarnation import Incarnation
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
+from levywalk.fleet.runtime.operator_port import OperatorPort
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_part, scores
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
@@ -79,6 +82,7 @@ from levywalk.version import __version__
 from levywalk.whole_files import write_whole
 
 PEERS = "peers"
+_KEPT = 2000  # lines of the log that operators elsewhere can see
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
 
@@ -86,8 +90,9 @@ class Process:
     """One node: connects its state machine to the disk, the network, the clock and the operator."""
 
     def __init__(self, path: str | Path) -> None:
+        self._path = Path(path).absolute()
         self.file = file = NodeFile.read(path)
-        self.log_writer = LogWriter(file.id)
+        self.log_writer = LogWriter(file.id, keep=0 if file.operator is None else _KEPT)
         self.manifest = manifest = Manifest.read(file.manifest)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ExpiryWarning)
@@ -114,6 +119,7 @@ class Process:
         self.counts: Counter[str] = Counter()
         self.sightings = Sightings(disk, self.problem, self.metrics)
         self.orders = Orders(self)
+        self.door = None if file.operator is None else OperatorPort(self, file.operator)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
         self._told_stall = False
@@ -133,6 +139,7 @@ class Process:
             known=self._certificates(),
             learned=self._keep_certificate,
         )
+        self.transport.bar(disk.revoked.nodes)
 
     def _key(self) -> Key:
         shared = self.manifest.shared_key
@@ -175,6 +182,26 @@ class Process:
             if path.stem.isdecimal():
                 found[int(path.stem)] = path.read_bytes()
         return found
+
+    def take_keys(self) -> bool:
+        """Use the keys and the certificate that the node file names now, without a stop; return
+        whether they are others than before.
+        """
+        file = NodeFile.read(self._path)
+        identity = Identity.load(file.key, file.certificate, file.authority, node=self.file.id)
+        if fingerprint(identity.certificate) == fingerprint(self.identity.certificate):
+            return False
+        self.identity.adopt(identity)
+        places = {"key": file.key, "certificate": file.certificate, "authority": file.authority}
+        self.file = replace(self.file, **places)
+        self.node.signer = self.identity.signer(self.manifest.operator)
+        self.transport.renew_identity()
+        self.log(
+            "new keys",
+            rotation=self.identity.rotation,
+            expires=date_text(self.identity.certificate.not_valid_after_utc),
+        )
+        return True
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
         """Store the certificate of a neighbour, or of another node that was guardian.
@@ -263,6 +290,10 @@ class Process:
             self.counts[effect.what] += 1
             level = "warning" if effect.what == "fenced" else "info"
             self.log_writer.write(effect.what, level, effect.about)
+            if effect.what == "revoked":
+                self.transport.bar(self.node.disk.revoked.nodes)
+                # a moment later, so that the node itself learns why
+                asyncio.get_running_loop().call_later(1.0, self.transport.drop_barred)
             if effect.what == "fenced":
                 asyncio.get_running_loop().create_task(self.transport.stop())
         elif isinstance(effect, Again):
@@ -455,6 +486,8 @@ class Process:
         self._begin()  # before anything can arrive: an old disk must not be acted on yet
         if not self.node.fenced:
             await self.transport.start()
+        if self.door is not None:
+            await self.door.start()
         shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
         orders = control.serve(
             self.file.state,
@@ -471,6 +504,8 @@ class Process:
         orders.close()
         if shown is not None:
             shown.close()
+        if self.door is not None:
+            await self.door.stop()
         await self.transport.stop()
         self.store.close()
         self.log("stopped")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -35,13 +35,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.identity.certificates import key_fingerprint, parse, server_name
+from levywalk.fleet.identity.certificates import (
+    key_fingerprint,
+    key_fingerprints,
+    parse,
+    server_name,
+)
 from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
+from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.vouching import signers_needed, split_certificates
 from levywalk.fleet.runtime.wire import (
     FORMAT,
@@ -167,6 +173,7 @@ class Transport:
         self._learned: Callable[[int, bytes], None] | None = None
         self._certificates: dict[int, bytes] = {self.id: own}
         self._checked: set[bytes] = {own}
+        self._barred: frozenset[int] = frozenset()
         for node, der in (known or {}).items():
             with suppress(
                 LevywalkError
@@ -174,13 +181,14 @@ class Transport:
                 self._learn(node, der)
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
+        self._dials: list[asyncio.Task[None]] = []
+        self._ended: dict[Call, str] = {}  # served streams that this node ends by itself
         self._inside: list[Address | None] = []  # the far ends of neighbours' streams
         self._server: Any = None
         self._channels: list[Any] = []
 
     async def start(self) -> None:
         """Listen, and connect to the neighbours with higher ids."""
-        tls = self.identity.tls()
         most = STREAMS * len(self.links) + 16
         limit = ("grpc.max_allowed_incoming_connections", connections_allowed(most))
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
@@ -188,9 +196,7 @@ class Transport:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),)
         )
-        credentials = grpc.ssl_server_credentials(
-            [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
-        )
+        credentials = present_credentials(self.identity)
         try:
             bound = self._server.add_secure_port(self.listen, credentials)
         except RuntimeError:
@@ -206,6 +212,11 @@ class Transport:
         told = partial(self.heard.closed, -1)
         watching = Doorkeeper(bound).watch(len(self.links), self._inside, told)
         self._tasks.add(asyncio.create_task(watching))
+        self._dial_all()
+
+    def _dial_all(self) -> None:
+        """Connect to the neighbours with higher ids."""
+        tls = self.identity.tls()
         dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
         for node, link in self.links.items():
             if self.id < node:
@@ -215,11 +226,57 @@ class Transport:
                 task = asyncio.create_task(
                     self._dial(link, channel.stream_stream(f"/{SERVICE}/{METHOD}"))
                 )
-                self._tasks.add(task)
+                self._dials.append(task)
+
+    def bar(self, nodes: Collection[int]) -> None:
+        """Open no connection to nodes that were revoked, and accept none."""
+        self._barred = frozenset(nodes)
+
+    def drop_barred(self) -> None:
+        """Close the connections to nodes that were revoked."""
+        for link in (self.links[v] for v in self._barred if v in self.links):
+            call, task = link.call, link.task
+            if call is None:
+                continue
+            self._closed(link, call, "the operator has revoked the node")
+            if link.peer.id < self.id and task is not None:
+                self._ended[call] = "the operator has revoked this node"
+                task.cancel()
+            elif isinstance(call, grpc.aio.Call):
+                call.cancel()
+
+    def renew_identity(self) -> None:
+        """Use the present keys of the identity, which has got new ones.
+
+        All streams are closed and opened again: nothing that is signed with the new key may reach a
+        neighbour that has not seen its certificate.
+        """
+        own = self.identity.certificate.public_bytes(Encoding.DER)
+        self.hello = self.hello._replace(certificate=own)
+        self._certificates[self.id] = own
+        self._checked.add(own)
+        for link in self.links.values():
+            call, task = link.call, link.task
+            if call is not None:
+                self._closed(link, call, "this node has new keys")
+                if link.peer.id < self.id:  # otherwise the other end would never learn of it
+                    self._ended[call] = "the other end has new keys"
+                if task is not None:
+                    task.cancel()
+        old, self._channels = self._channels, []
+        for task in self._dials:
+            task.cancel()
+        self._dials.clear()
+        if self._server is not None:
+            for channel in old:
+                closing = asyncio.create_task(channel.close())
+                self._tasks.add(closing)
+                closing.add_done_callback(self._tasks.discard)
+            self._dial_all()
 
     async def stop(self) -> None:
         """Close everything at once."""
-        for task in self._tasks:
+        for task in (*self._tasks, *self._dials):
             task.cancel()
         for channel in self._channels:
             await channel.close()
@@ -251,6 +308,14 @@ class Transport:
                 return node
         found = self.identity.peer_id(_certificate(needed[0], der)) if len(needed) > 1 else -1
         return found if found in needed else needed[0]
+
+    def _is_earlier(self, node: int, der: bytes) -> bool:
+        """Return whether a certificate is of keys that a node had before: those who have not heard
+        of its new keys send it, and the signatures can be checked with the present certificate.
+        """
+        if self._certificates.get(node) in (None, der):
+            return False
+        return self.identity.is_earlier(_certificate(node, der))
 
     def _learn(self, node: int, der: bytes) -> None:
         """Check a certificate once, and remember the node's signing key."""
@@ -295,10 +360,10 @@ class Transport:
         link: Link | None = None
         far = address_of(context.peer())
         try:
-            link = self._caller(context.auth_context())
+            link, keys = self._caller(context.auth_context())
             self._inside.append(far)
             try:
-                await self._talk(link, context)
+                await self._talk(link, context, keys)
             finally:
                 self._inside.remove(far)
             self._closed(link, context, "the other end has closed the stream")
@@ -323,12 +388,14 @@ class Transport:
                 context,
             ):  # otherwise the other end would never learn of it
                 await context.abort(grpc.StatusCode.ABORTED, "replaced by a newer stream")
+            if context in self._ended:
+                await context.abort(grpc.StatusCode.ABORTED, self._ended.pop(context))
             if link is not None:
                 self._closed(link, context, "the stream broke")
             raise
 
-    def _caller(self, auth: Any) -> Link:
-        """Return the link of the caller.
+    def _caller(self, auth: Any) -> tuple[Link, str]:
+        """Return the link of the caller, and the fingerprint of the keys that it has proved.
 
         TLS has checked its certificate chain; everything else is checked here.
         """
@@ -342,7 +409,8 @@ class Transport:
             raise Stranger(
                 f"node {node} is not a neighbour of node {self.id}: its node file does not list it"
             )
-        self._is(link.peer, parse(pem))
+        certificate = parse(pem)
+        self._is(link.peer, certificate)
         if node > self.id:
             raise Stranger(
                 f"node {node} must not connect to node {self.id}: the node with the lower id opens "
@@ -350,19 +418,33 @@ class Transport:
             )
         if link.streams >= STREAMS:
             raise Flood(f"node {node} has {STREAMS} streams already")
-        return link
+        return link, key_fingerprint(certificate)
 
     def _is(self, peer: Peer, certificate: x509.Certificate) -> None:
-        found = key_fingerprint(certificate)
-        if found != peer.fingerprint:
+        if peer.id in self._barred:
+            raise Stranger(f"node {peer.id} was revoked by the operator")
+        accepted = key_fingerprints(certificate)
+        if self.identity.is_earlier(certificate):
             raise Stranger(
-                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node "
-                f"{self.id} says "
+                f"node {peer.id} has new keys, and this certificate is of earlier ones: it must "
+                "use those that its node file names"
+            )
+        known = self._certificates.get(peer.id)
+        pinned = {peer.fingerprint}
+        if known is not None:
+            pinned.add(key_fingerprint(_certificate(peer.id, known)))
+        if not pinned & set(accepted):
+            raise Stranger(
+                f"node {peer.id} has keys with the fingerprint {accepted[0]}, but the node file of "
+                f"node {self.id} says "
                 f"{peer.fingerprint}: if the node has new keys, change the node file"
             )
 
-    async def _talk(self, link: Link, call: Call) -> None:
-        """Send and receive until the stream ends."""
+    async def _talk(self, link: Link, call: Call, keys: str | None = None) -> None:
+        """Send and receive until the stream ends.
+
+        ``keys`` is the fingerprint of those that TLS has proved, if this end knows it.
+        """
         reader, writer = Reader(self.limits, link.peer.id), None
         node = link.peer.id
         link.received = 0
@@ -376,7 +458,7 @@ class Transport:
                 link.budget.count(node)
                 found = reader.take(data)
                 if isinstance(found, Hello):
-                    self._greeted(link, found)
+                    self._greeted(link, found, keys)
                     if self.id < node:
                         self._check_proof(node, found, nonce)
                     else:
@@ -407,14 +489,18 @@ class Transport:
                     name = type(message).__name__
                     raise Malformed(f"a {name} does not come with a certificate")
                 for der in split_certificates(certificate):
-                    self._learn(self._whose(der, needed), der)
+                    whose = self._whose(der, needed)
+                    if not self._is_earlier(whose, der):
+                        self._learn(whose, der)
             except (IdentityError, Stranger) as error:
                 self.heard.certificate_refused(node, message, str(error))
                 return
         self.heard.got(node, message, start, commit)
 
-    def _greeted(self, link: Link, hello: Hello) -> None:
+    def _greeted(self, link: Link, hello: Hello, keys: str | None) -> None:
         node = link.peer.id
+        if node in self._barred:
+            raise Stranger(f"node {node} was revoked by the operator")
         if hello.format != FORMAT:
             raise Mismatch(
                 f"wire format {FORMAT} was expected, got {hello.format} (levywalk {hello.software})"
@@ -424,6 +510,8 @@ class Transport:
                 f"node {node} has the manifest {hello.manifest.hex()[:16]}…, node {self.id} "
                 f"{self.hello.manifest.hex()[:16]}…: all nodes of a run need the same manifest file"
             )
+        if keys is not None and keys != key_fingerprint(_certificate(node, hello.certificate)):
+            raise Stranger(f"node {node} has shown another certificate than that of its keys")
         self._learn(node, hello.certificate)
 
     def _answer(self, node: int, nonce: bytes) -> Hello:
@@ -435,7 +523,7 @@ class Transport:
         have old TLS keys.
         """
         statement = proven(self.hello.manifest, nonce, node, self.id)
-        if hello.nonce != nonce or not self.identity.signer().verify(node, statement, hello.proof):
+        if hello.nonce != nonce or not self.identity.verify_present(node, statement, hello.proof):
             raise Stranger(f"node {node} has not proved that it has the key of its certificate")
 
     def _opened(self, link: Link, call: Call, hello: Hello) -> None:

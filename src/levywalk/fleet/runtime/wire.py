@@ -26,8 +26,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
+from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK
 from levywalk.fleet.protocol.tensors import (
@@ -58,6 +60,8 @@ _MOST = {
     "software": 100,
     "proof": 64,
     "links": LINK * KEPT_LINKS,
+    "lineage": LINEAGE_BYTES,
+    "values": MOST_ANSWER,
 }  # others: 32
 _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
@@ -257,7 +261,18 @@ class _WireRecord:
 _OPTIONAL: dict[type, tuple[str, ...]] = {Right: ("release", "link"), Lie: ("pardon",)}
 _INNER = {
     one.__name__: one
-    for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Pardon, Lie)
+    for one in (
+        Epoch,
+        Token,
+        Certificate,
+        Opening,
+        Right,
+        EpochLink,
+        Ending,
+        Pardon,
+        Lie,
+        Revocation,
+    )
 }
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)

@@ -7,6 +7,7 @@ its own data.
     DIR/authority/        ca.key and operator.key, which stay with the operator, and ca.crt
     DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
                           manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
+    DIR/operator/         with an operator port: what an operator elsewhere needs
     DIR/x0.safetensors    the first model of a user's own problem, also where the walk begins
 
 `fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
@@ -41,7 +42,8 @@ from levywalk.fleet.setup.first_model import write_first_model
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
-from levywalk.fleet.setup.places import places_of
+from levywalk.fleet.setup.operator_folder import Reached, write_operator_folder
+from levywalk.fleet.setup.places import operator_places, places_of
 from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
 from levywalk.network import Network
 from levywalk.problem import (
@@ -125,6 +127,7 @@ def create(
     metrics: bool = True,
     days: int = NODE_DAYS,
     deploy: str | None = None,
+    operator_port: int | None = None,
     progress: Progress | None = None,
     **more: Any,
 ) -> Path:
@@ -157,6 +160,9 @@ def create(
         How many days the nodes' certificates are valid.
     deploy
         "systemd", "compose" or "kubernetes": add the files for it. The last two set the addresses.
+    operator_port
+        The port at which operators elsewhere may ask the nodes; several nodes on one host have the
+        ports after it. 0: free ports of this machine. None: there is none.
     more
         Further arguments of `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update,
         record_every.
@@ -197,10 +203,14 @@ def create(
     operator = OperatorKey.new()
     manifest = Manifest.of(fleet, name=name, operator=operator.public)
     places = places_of(network.n, name, host, port, addresses, metrics, deploy)
+    doors = _doors(places, operator_port, deploy)
 
     def fill(beside: Path) -> None:
-        _fill(beside, fleet, manifest, places, days, progress)
+        authority = _fill(beside, fleet, manifest, places, days, progress, doors)
         operator.write(beside / "authority")
+        if doors:
+            named = [door._replace(name=_name(network, door.id)) for door in doors]
+            write_operator_folder(beside / "operator", authority, manifest, named, days)
 
     _write_fleet(folder, fill, deploy)
     return folder
@@ -297,6 +307,19 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         )
 
 
+def _doors(places: list[Place], port: int | None, deploy: str | None) -> list[Reached]:
+    """Return where operators elsewhere ask the nodes; nothing if there is no such port."""
+    if port is None:
+        return []
+    if deploy in deployment.OWN_ADDRESSES:
+        raise InvalidParameter(
+            f"operator_port cannot be given with deploy={deploy!r}, whose containers are reached "
+            "through what you publish: add operator to the node files, publish those ports, and "
+            "use levywalk fleet operator"
+        )
+    return operator_places(places, checks.integer("operator_port", port, low=0, high=65535))
+
+
 def _write_fleet(folder: Path, fill: Callable[[Path], None], deploy: str | None) -> None:
     """Write a fleet's folder under another name, and rename it when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -322,8 +345,9 @@ def _fill(
     places: list[Place],
     days: int,
     progress: Progress | None,
-) -> None:
-    """Write all files of the fleet."""
+    doors: list[Reached],
+) -> Authority:
+    """Write all files of the fleet; return its authority."""
     manifest.write(folder / "manifest.json")
     problem = fleet.problem
     if isinstance(problem, BuiltProblem):
@@ -362,10 +386,18 @@ def _fill(
                 for u in near
             ),
             _name(fleet.network, v),
+            operator=_behind(place, doors[v]) if doors else None,
             **own,
         ).write(at / "node.toml")
         if progress is not None:
             progress.advance(1)
+    return authority
+
+
+def _behind(place: Place, door: Reached) -> str:
+    """Return the address on which a node listens for operators: its own host, or all of them."""
+    host = place.listen.rpartition(":")[0]
+    return f"{host}:{door.address.rpartition(':')[2]}"
 
 
 def _own_model(folder: Path, problem: BuiltProblem, v: int, place: Place) -> dict[str, Any]:

@@ -5,6 +5,7 @@
     id = 3
     listen = "127.0.0.1:21003"
     metrics = "127.0.0.1:22003"       # optional; a loopback address
+    operator = "0.0.0.0:23003"        # optional: where operators may ask from elsewhere
     manifest = "manifest.json"        # paths start at the folder of this file
     data = "data.npz"
     state = "state"
@@ -88,6 +89,7 @@ class NodeFile:
     name: str | None = None  # in the network file; only the operator's views show it
     model: Path | None = None  # the file that builds a model of a user's own
     score: float | None = None  # L_v, where it was given and is not computed from the data
+    operator: str | None = None  # where operators may ask from elsewhere; None: nowhere
 
     @classmethod
     def read(cls, path: str | Path) -> NodeFile:
@@ -104,7 +106,7 @@ class NodeFile:
             table,
             str(path),
             needed=("id", "listen", *_PATHS, "neighbours"),
-            optional=("metrics", "name", "model", "score"),
+            optional=("metrics", "operator", "name", "model", "score"),
         )
         folder = path.absolute().parent
         node, listen = top.integer("id", low=0, high=_HIGHEST), _address(top, "listen")
@@ -116,6 +118,7 @@ class NodeFile:
             name=top.text("name", most=LONGEST_NAME) if "name" in top else None,
             model=_path(top, "model", folder) if "model" in top else None,
             score=top.number("score", low=0.0, low_open=True) if "score" in top else None,
+            operator=_door(top, "operator", listen) if "operator" in top else None,
             **{key: _path(top, key, folder) for key in _PATHS},
         )
 
@@ -132,6 +135,8 @@ class NodeFile:
         lines.append(f"listen = {_quoted(self.listen)}")
         if self.metrics is not None:
             lines.append(f"metrics = {_quoted(self.metrics)}")
+        if self.operator is not None:
+            lines.append(f"operator = {_quoted(self.operator)}")
         lines += [f"{key} = {_quoted(_relative(getattr(self, key), folder))}" for key in _PATHS]
         if self.model is not None:
             lines.append(f"model = {_quoted(_relative(self.model, folder))}")
@@ -203,6 +208,14 @@ def _loopback(table: Fields, key: str, listen: str) -> str:
         )
     if text == listen:
         raise table.bad(key, "another address than listen")
+    return text
+
+
+def _door(table: Fields, key: str, listen: str) -> str:
+    """Return the address at which operators may ask, which is another one than the neighbours'."""
+    text = _address(table, key)
+    if (host_port(text) or ("", 0))[1] == (host_port(listen) or ("", 0))[1]:
+        raise table.bad(key, "on another port than listen")
     return text
 
 

@@ -12,6 +12,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.node_file import host_port
+from levywalk.fleet.setup.operator_folder import Reached
 
 # The operating system gives clients ports from 32768 on; it could give a node's port away while the
 # node is down.
@@ -42,6 +43,47 @@ def places_of(
     if port is not None:
         raise InvalidParameter(f"port must be None with addresses, which have ports, got {port!r}")
     return _elsewhere(n, addresses, metrics)
+
+
+def operator_places(places: list[Place], port: int) -> list[Reached]:
+    """Return where the operator port of each node is reached: on the node's host, the given port
+    or, if several nodes have the same host, the ones after it.
+
+    Parameters
+    ----------
+    port
+        0 for free ports, if all nodes are on this machine.
+    """
+    ends = [host_port(place.address) or ("", 0) for place in places]
+    taken = {end for place in places for end in _ends(place)}
+    free = iter(())
+    if port == 0:
+        if not all(place.local for place in places):
+            raise InvalidParameter(
+                "operator_port must be a number from 1 for nodes on other machines, got 0"
+            )
+        used = {other for _, other in taken}
+        count = len(places) + len(used)
+        free = iter([one for one in _free_ports(ends[0][0], count) if one not in used])
+    found: list[Reached] = []
+    for v, (host, _) in enumerate(ends):
+        before = sum(other == host for other, _ in ends[:v])
+        own = next(free) if port == 0 else port + before
+        if own > _PORTS or (host, own) in taken:
+            raise InvalidParameter(
+                f"operator_port must leave free ports for all nodes of {host}, got {port}: "
+                f"{own} is taken; choose another, such as 23000"
+            )
+        shown = f"[{host}]" if ":" in host else host
+        found.append(Reached(v, f"{shown}:{own}"))
+    return found
+
+
+def _ends(place: Place) -> list[tuple[str, int]]:
+    """Return the hosts and ports that a node uses itself."""
+    host = (host_port(place.address) or ("", 0))[0]
+    given = [one for one in (place.address, place.listen, place.metrics) if one is not None]
+    return [(host, (host_port(one) or ("", 0))[1]) for one in given]
 
 
 def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:

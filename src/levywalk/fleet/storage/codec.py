@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -38,9 +39,12 @@ from levywalk.fleet.protocol.records import (
     HeldStatus,
     Known,
     Line,
+    NewGeneration,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
+from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
@@ -70,6 +74,7 @@ from levywalk.fleet.storage.field_kinds import (
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 2
@@ -98,6 +103,21 @@ class LiesField:
         """Read a value."""
         (count,) = source.numbers(LONG)
         return tuple(_LIE.read(source) for _ in range(count))  # each takes bytes
+
+
+class RevocationsField:
+    """The nodes that were revoked, in the order in which that was heard."""
+
+    def write(self, out: FieldWriter, value: Revocations) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value.words)))
+        for word in value.words:
+            _REVOCATION.write(out, word)
+
+    def read(self, source: FieldReader) -> Revocations:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        return Revocations(tuple(_REVOCATION.read(source) for _ in range(count)))
 
 
 class EdgesField:
@@ -138,6 +158,7 @@ _RIGHT = RecordField(
     OneOfField((None, None), (Opening, _OPENING)),
 )
 _PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
+_REVOCATION = RecordField(Revocation, INT, _EPOCH, _SIGNATURE)
 _LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
@@ -188,6 +209,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     8: (tuple, LiesField()),
     9: (Starts, StartsField()),
     10: (StartChain, ChainField()),
+    11: (KeptMemory, MemoryField()),
     16: (
         Visit,
         RecordField(
@@ -208,6 +230,12 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     20: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
+    21: (
+        NewGeneration,
+        RecordField(NewGeneration, _EPOCH, COUNT, COUNT, COUNT, ChoiceField(REASONS), INT),
+    ),
+    22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
+    40: (Revocations, RevocationsField()),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -221,11 +249,13 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "final": (Token, NoneType),
     "end": (Ending, NoneType),
     "liars": (tuple,),
+    "revoked": (Revocations,),
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
+    "memory": (KeptMemory, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
-LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour)
 
 
 def encode(

@@ -36,28 +36,29 @@ const FleetView = (() => {
     if (!dirty) { dirty = true; requestAnimationFrame(draw); }
   }
   function sentenceOf() {
-    const down = now.nodes.filter((one) => !one.up), silent = now.nodes.filter((one) => one.up && !one.answers);
+    const lost = now.nodes.filter((one) => one.unreached !== null), down = now.nodes.filter((one) => !one.up && one.unreached === null), silent = now.nodes.filter((one) => one.up && !one.answers);
     const list = (rows) => rows.slice(0, 5).map((one) => called(one.id)).join(", ") + (rows.length > 5 ? ", …" : "");
     const parts = [];
     if (now.holder === null) parts.push("The walk has not started.");
     else if (now.finished) parts.push(`The walk is over; it ended at node ${called(now.holder)}.`);
     else parts.push(`The model is at node ${called(now.holder)}${now.guardian === null ? "" : `; node ${called(now.guardian)} guards a copy`}.`);
     if (down.length) parts.push(`${down.length === 1 ? "Node" : "Nodes"} ${list(down)} ${down.length === 1 ? "does" : "do"} not run.`);
-    else parts.push(`All ${now.nodes.length} nodes run.`);
+    else if (!lost.length) parts.push(`All ${now.nodes.length} nodes run.`);
+    if (lost.length) parts.push(`${lost.length === 1 ? "Node" : "Nodes"} ${list(lost)} could not be reached.`);
     if (silent.length) parts.push(`${silent.length === 1 ? "Node" : "Nodes"} ${list(silent)} ${silent.length === 1 ? "does" : "do"} not answer.`);
     return parts.join(" ");
   }
   function say() {
     const text = sentenceOf();
     if ($("sentence").textContent !== text) $("sentence").textContent = text;
-    $("state").classList.toggle("trapped", now.nodes_down > 0 && !now.finished);
+    $("state").classList.toggle("trapped", (now.nodes_down > 0 || now.nodes_unreached.length > 0) && !now.finished);
     $("picture").setAttribute("aria-label", `The fleet on ${network.name}. ${text}`);
     $("waits").replaceChildren();
     for (const wait of now.waits) make("li", $("waits"), {}, wait);
     const rows = [
       ["updates", `${whole(now.step)} of ${whole(now.steps)}`], ["transfers", whole(now.transfers)], ["epoch", whole(now.epoch)],
       ["lost updates", whole(now.lost_updates)], ["hand-offs a second", now.rate === null ? "–" : String(+now.rate.toPrecision(3))],
-      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not`],
+      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not${now.nodes_unreached.length ? `, ${now.nodes_unreached.length} not reached` : ""}`],
     ];
     $("numbers").replaceChildren();
     for (const [name, value] of rows) { make("dt", $("numbers"), {}, name); make("dd", $("numbers"), {}, value); }
@@ -93,6 +94,8 @@ const FleetView = (() => {
       pen.fill(); pen.globalAlpha = 1;
       if (!one.up) {
         pen.strokeStyle = alarm; pen.lineWidth = 2.4 * k; pen.setLineDash([4 * k, 3 * k]); pen.stroke(); pen.setLineDash([]);
+      }
+      if (!one.up && one.unreached === null) {
         pen.beginPath(); pen.moveTo(a - r, b - r); pen.lineTo(a + r, b + r); pen.moveTo(a + r, b - r); pen.lineTo(a - r, b + r); pen.stroke();
       }
       if (holds || guards) {

@@ -1,0 +1,54 @@
+"""`fleet revoke`: a node takes no part any more, and all nodes learn it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.operate.fleet_status import winning_epoch
+from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.operate.operators_key import operators_key
+from levywalk.fleet.protocol.revocation import Revocation
+from levywalk.fleet.runtime import control
+
+
+class RevokedNode(NamedTuple):
+    """Which nodes were told that a node is revoked."""
+
+    told: list[int]
+    down: list[int]  # nodes of this folder that do not run; they learn it from their neighbours
+
+
+def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
+    """Sign with the operator's key that a node takes no part any more, and tell the nodes that run
+    here. They tell their neighbours, and those theirs.
+
+    Raises
+    ------
+    FleetProblem
+        If the operator's key is not here, or no node runs here besides that one.
+    """
+    if not 0 <= node < fleet.manifest.nodes:
+        raise InvalidParameter(
+            f"node must be from 0 to {fleet.manifest.nodes - 1}, as the manifest says, got {node}"
+        )
+    key = operators_key(fleet, "revoke a node")
+    views = fleet.views()
+    blank = Revocation(node, winning_epoch(views), b"")
+    word = key.signed(blank, fleet.manifest.digest)
+    told, down = [], []
+    for v in fleet.ids:
+        try:
+            fleet.ask(
+                v, "revoke", node=node, epoch=list(word.epoch), signature=word.signature.hex()
+            )
+            told.append(v)
+        except control.NoAnswer:
+            down.append(v)
+    if not [v for v in told if v != node]:
+        raise FleetProblem(
+            f"no other node was told that node {node} is revoked: nodes {short(down)} do not run; "
+            f"levywalk fleet up {fleet.path}, and try again"
+        )
+    return RevokedNode(told, down)
