@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -61,6 +62,7 @@ openings = st.builds(
 rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
 pardons = st.builds(Pardon, ints, epochs, signatures)
+revocations = st.builds(Revocation, ints, epochs, signatures)
 lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -256,10 +258,12 @@ def test_the_format_is_what_it_was() -> None:
     measured = Measured(FIRST, 1, (0.5, math.nan))
     seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
     starts = (Starts(b"o" * LINK, 4, 77, "why", seen), StartChain(b"l" * 3 * LINK))
-    later = {Measured, Starts, StartChain}  # kinds that were added later
+    later = {Measured, Starts, StartChain, Revocations}  # kinds that were added later
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
+    revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "77ed3fde167ccc1d"
     assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
 
 
