@@ -5,6 +5,9 @@ Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopba
 signatures, SQLite with fsync. A hop's time is that between the first and the last line of the walk
 in the nodes' own logs, over the transfers in between. Before each run the time of an fsync and the
 machine's load are printed: no hop is faster than five fsyncs.
+
+``--against FOLDER`` compares with another checkout, which has an environment of its own in
+``.venv``: runs of the two alternate, and the ratio is the median over the pairs.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -162,6 +167,42 @@ def many(times: int) -> None:
             )
 
 
+SIZES = {"small": (10, 400), "large": (MEGABYTES_10, 30)}  # dim and steps of a run of a pair
+_ONE = """
+import contextlib, io, json, levywalk as lw, benchmarks.nodes as nodes
+with contextlib.redirect_stdout(io.StringIO()), nodes.fleet(lw.ring(4), {dim}, {steps}) as folder:
+    found = nodes.whole_walk(folder)
+print(json.dumps(found))
+"""
+
+
+def against(other: Path, case: str, pairs: int) -> None:
+    """Compare this checkout with another one, in runs that alternate."""
+    dim, steps = SIZES[case]
+    code = _ONE.format(dim=dim, steps=steps)
+    here = Path(__file__).parents[1]
+    ratios: dict[str, list[float]] = {"hops/s": [], "CPU time of a hop": []}
+    for pair in range(pairs):
+        found = {}
+        order = [(other, other / ".venv" / "bin" / "python"), (here, Path(sys.executable))]
+        for folder, python in order if pair % 2 == 0 else order[::-1]:
+            run = subprocess.run(
+                [str(python), "-c", code], cwd=folder, capture_output=True, text=True, check=True
+            )
+            found[folder] = json.loads(run.stdout)
+        (was, cpu_was), (now, cpu_now) = found[other], found[here]
+        ratios["hops/s"].append(now / was)
+        ratios["CPU time of a hop"].append(cpu_now / cpu_was)
+        print(
+            f"  {was:.1f} and {now:.1f} hops/s, {cpu_was:.1f} and {cpu_now:.1f} ms of CPU a hop, "
+            f"load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+    for name, values in ratios.items():
+        ordered = ", ".join(f"{value:.2f}" for value in sorted(values))
+        print(f"{name}: {statistics.median(values):.2f} times that of {other} (pairs: {ordered})")
+
+
 CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1)}
 
 
@@ -171,7 +212,17 @@ def main() -> None:
         "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default"
     )
     parser.add_argument("--times", type=int, help="how often each is repeated")
+    parser.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="another checkout, to be compared with"
+    )
     given = parser.parse_args()
+    if given.against is not None:
+        for name in given.cases or SIZES:
+            if name not in SIZES:
+                parser.error(f"CASE must be one of {', '.join(SIZES)}, got {name!r}")
+            print(f"{name}: {CASES[name][0].__doc__}")
+            against(given.against.resolve(), name, given.times or 5)
+        return
     for name in given.cases or CASES:
         if name not in CASES:
             parser.error(f"CASE must be one of {', '.join(CASES)}, got {name!r}")

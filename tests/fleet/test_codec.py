@@ -44,7 +44,15 @@ from levywalk.fleet.protocol.records import (
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
-from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.protocol.tensors import (
+    CHUNK,
+    HEADER,
+    INLINE,
+    Incoming,
+    Malformed,
+    Tensor,
+    check_writable,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
 from levywalk.fleet.storage.codec import LINES, SLOTS, decode, decode_line, decode_slot, encode
@@ -556,3 +564,54 @@ def codec_addresses() -> dict[Any, Any]:
     from levywalk.fleet.protocol import tensors
 
     return tensors._addresses
+
+
+def test_a_token_is_encoded_once_and_to_the_same_bytes() -> None:
+    sealed = np.arange(3.0)
+    sealed.flags.writeable = False
+    token = token_with(model=sealed)
+    recent: dict[int, tuple[object, bytes]] = {}
+    one = Held(HeldStatus.MOVING, token, 1, 2, 3, 4, FIRST)
+    assert encode(one, recent=recent) == encode(one)
+    (known,) = [data for value, data in recent.values() if value is token]
+    assert known in encode(one)
+    other = one._replace(status=HeldStatus.RELEASING)
+    recent[id(token)] = token, b"what was remembered"
+    assert b"what was remembered" in encode(other, recent=recent)
+    same = token._replace(step=token.step)  # equal, and another object
+    assert encode(other._replace(token=same), recent=recent) == encode(other)
+
+
+def test_a_token_that_could_change_or_lies_elsewhere_is_encoded_each_time() -> None:
+    recent: dict[int, tuple[object, bytes]] = {}
+    changeable = token_with(model=np.arange(3.0))
+    before = encode(changeable, recent=recent)
+    changeable.model[0] = 7.0
+    assert encode(changeable, recent=recent) != before
+    token, stored = token_with(model=large()), []
+
+    def put(tensor: Tensor) -> bytes | None:
+        if tensor.nbytes <= INLINE:
+            return None
+        stored.append(tensor.address())
+        return stored[-1]
+
+    assert encode(token, put, None, recent) == encode(token, put, None, recent)
+    assert len(stored) == 2  # the store is told each time
+    assert not recent
+
+
+def test_only_the_last_encodings_are_kept() -> None:
+    recent: dict[int, tuple[object, bytes]] = {}
+    for step in range(100):
+        encode(Token.first(np.zeros(2))._replace(step=step), recent=recent)
+    assert len(recent) < 20
+    assert max(value.step for value, _ in recent.values()) == 99  # type: ignore[attr-defined]
+
+
+def test_a_model_that_was_finite_and_can_change_is_looked_at_again() -> None:
+    model = np.zeros(3)
+    check_writable("model", model, 8)
+    model[1] = np.nan
+    with pytest.raises(Malformed, match="finite"):
+        check_writable("model", model, 8)

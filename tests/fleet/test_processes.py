@@ -24,8 +24,8 @@ from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began
-from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.records import REVIVED, Archived, Began
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
@@ -287,9 +287,13 @@ def test_namespaces_leave_nothing():
 # The judge can find fault
 
 
-def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
+def logs_of(
+    regenerated: bool = False, policy: GuardianPolicy = GuardianPolicy.WAIT
+) -> tuple[Fleet, list[Piece]]:
     """Return the logs of a virtual fleet, in which a node was lost, or none."""
-    terms = HandOffTerms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    terms = HandOffTerms(
+        b"judge", policy=policy, renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05
+    )
     problem = lw.heterogeneous(NODES, seed=1, important=1)
     fleet = Fleet.of(
         RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3
@@ -410,9 +414,9 @@ def test_the_judge_finds_work_beyond_a_register():
         judge(fleet, change(logs, lambda line: line is last, lambda line: [line, beyond]))
 
 
-def test_the_judge_finds_a_fork():
-    """Two branches of one epoch both went on: one of them is lost without a word."""
-    fleet, logs = logs_of()
+def forked(policy: GuardianPolicy) -> tuple[Fleet, list[Piece], list[Piece]]:
+    """Return logs of a walk, and of two branches of it that both went on."""
+    fleet, logs = logs_of(policy=policy)
     began = next(line for piece in logs for line in piece.lines if isinstance(line, Began))
     parent = began.epoch
     steps = {
@@ -440,9 +444,28 @@ def test_the_judge_finds_a_fork():
         )
         for piece in logs
     ]
+    return fleet, kept, fork
+
+
+def test_the_judge_finds_a_fork():
+    """Two branches of one epoch both went on: one of them is lost without a word."""
+    fleet, kept, fork = forked(GuardianPolicy.WAIT)
     with pytest.raises(Violation, match="fork"):
         judge(fleet, [*kept, *fork])
     assert judge(fleet, [*kept, fork[1]]).lost == 0  # one branch alone is none
+
+
+def test_the_judge_counts_a_branch_that_eager_or_the_operator_may_make():
+    fleet, kept, fork = forked(GuardianPolicy.EAGER)
+    assert judge(fleet, [*kept, *fork]).lost == 1
+    fleet, kept, fork = forked(GuardianPolicy.WAIT)
+    began = fork[1].lines[0]
+    assert isinstance(began, Began)
+    token = logs_of()[1][0].token
+    assert token is not None
+    word = Archived(token._replace(epoch=began.parent), REVIVED, began.epoch, 0)
+    judged = judge(fleet, [*kept, fork[0], fork[1]._replace(lines=[word, *fork[1].lines])])
+    assert (judged.lost, judged.revived) == (1, 1)
 
 
 def test_the_judge_finds_a_wrong_report():

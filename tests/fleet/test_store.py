@@ -683,3 +683,15 @@ def test_visits_are_removed_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert store.prune(older_than=3.5 * 86_400.0) == 12
         assert [line.step for line in store.lines()] == list(range(12, 20))
         assert store.prune(older_than=3.5 * 86_400.0) == 0
+
+
+def test_the_log_of_the_database_stays_short(tmp_path: Path) -> None:
+    """It is overwritten, which is synced faster than a file that grows."""
+    with started(tmp_path) as store:
+        for step in range(260):
+            store.persist(Persist({"known": Known(Epoch(1, step, 3), step)}, ()))
+        assert (tmp_path / "state.db-wal").stat().st_size < 230 * (4096 + 24)
+    with StoreReader(tmp_path) as reading:
+        disk = reading.load()
+    assert disk is not None
+    assert disk.known.base == 259

@@ -11,7 +11,11 @@ protocol.
 - I5: in one log, epochs never fall.
 - I6: each (epoch, step) is logged once, and none in between is missing.
 - I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
-- Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs.
+- Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs. Only
+  under the policy "eager" and after the operator has revived the walk may it be more: whole
+  branches. They are counted, too.
+- The number that `fleet status` shows is the one that the logs give; if a disk was lost, the true
+  number lies in the range that it shows.
 
 I2, that a copy can always continue, is not checked here: it shows in that the walk continues, which
 the caller checks.
@@ -35,6 +39,7 @@ from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
+    REVIVED,
     Archived,
     Began,
     HeldStatus,
@@ -42,6 +47,7 @@ from levywalk.fleet.protocol.records import (
     NewGeneration,
     SilentNeighbour,
 )
+from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
@@ -69,6 +75,8 @@ class Judged(NamedTuple):
     lost: int
     reported: int  # lost updates that were reported by a node that came back
     models: int  # number of models that were compared with the replay
+    revived: int = 0  # how often the operator has revived the walk
+    shown: tuple[int, int | None] = (0, 0)  # the range of lost updates that the status shows
 
 
 def pieces(folder: str | Path) -> list[Piece]:
@@ -104,17 +112,19 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
                 raise Violation("crash", f"{path}: {line}")
     logs = pieces(folder)
     judged = judge(fleet, logs)
-    if (
-        len(logs) == fleet.network.n
-    ):  # otherwise a disk was lost, and the status cannot know what was on it
-        told = FleetFolder.open(folder).status()["lost_updates"]
-        if told != judged.lost:
-            raise Violation("report", f"{judged.lost} updates are lost, the status says {told}")
-    return judged
+    status = FleetFolder.open(folder).status()
+    least, most = status["lost_updates"], status["lost_updates_at_most"]
+    exact = len(logs) == fleet.network.n  # otherwise a disk was lost
+    if judged.lost < least or (most is not None and judged.lost > most):
+        shown = f"{least} to {'any number' if most is None else most}"
+        raise Violation("report", f"{judged.lost} updates are lost, the status says {shown}")
+    if exact and least != judged.lost:
+        raise Violation("report", f"{judged.lost} updates are lost, the status says {least}")
+    return judged._replace(shown=(least, most))
 
 
 def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
-    """Check everything about a fleet with the policy "wait"; raise `Violation` for the first error.
+    """Check everything about a fleet; raise `Violation` for the first error.
 
     Examples
     --------
@@ -129,13 +139,14 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     """
     visits, began, archived = _sorted(logs)
     _check_single(visits)
-    _check_fences(visits, began)
+    revived = {line.by for _, line in archived if line.what == REVIVED} & set(began)
+    _check_fences(visits, [one for epoch, one in began.items() if epoch not in revived])
     _check_whole(visits, began)
     lineage = _lineage(began)
     models = _check_models(fleet, visits, began)
     winning = _winning(visits, lineage)
     _check_last(fleet, winning, logs)
-    lost = _lost(fleet, visits, lineage)
+    lost = _lost(fleet, visits, lineage, revived)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation(
             "report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise"
@@ -147,6 +158,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
         sum(lost.values()),
         _reports(visits, began, archived),
         models,
+        len(revived),
     )
 
 
@@ -203,9 +215,9 @@ def _check_single(visits: Visits) -> None:
                 )
 
 
-def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
+def _check_fences(visits: Visits, began: Iterable[Began]) -> None:
     """Check I3."""
-    for child in began.values():
+    for child in began:
         for step, (v, line) in visits.get(child.parent, {}).items():
             if line.transfers > child.epoch.seq:
                 raise Violation(
@@ -302,20 +314,25 @@ def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[P
         check_replay(fleet, [*walk, -1], last)
 
 
-def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
+def _lost(
+    fleet: Fleet, visits: Visits, lineage: list[Began], revived: set[Epoch]
+) -> dict[Epoch, int]:
     """Count the updates that do not count, by epoch, and compare with the promise."""
     ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {
         lineage[-1].epoch: fleet.published.steps
     }
+    split = fleet.terms.policy == GuardianPolicy.EAGER or bool(revived)
+    unbounded = {one.epoch for one, child in pairwise(lineage) if child.epoch in revived}
     lost = {}
     for epoch, steps in visits.items():
         lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.published.steps])
-        if epoch not in ends:
+        if epoch not in ends and not split:
             raise Violation(
                 "fork",
                 f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it",
             )
-        if lost[epoch] > fleet.terms.renew_after:
+        bounded = epoch in ends and epoch not in unbounded
+        if bounded and lost[epoch] > fleet.terms.renew_after:
             raise Violation(
                 "loss",
                 f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may "
@@ -339,7 +356,7 @@ def _reports(
     told = 0
     for v, line in archived:
         epoch, by = line.token.epoch, began.get(line.by)
-        if line.what in ("guarded", "seeking") or by is None or by.parent != epoch:
+        if line.what in ("guarded", "seeking", REVIVED) or by is None or by.parent != epoch:
             continue
         true = len([s for s in visits.get(epoch, {}) if s >= by.base])
         if line.lost != true:

@@ -32,7 +32,7 @@ class Namespaces:
         If they cannot be created. Nothing is left behind then.
     """
 
-    kinds: tuple[str, ...] = ("cut link", "cut node", "one way")
+    kinds: tuple[str, ...] = ("cut link", "cut node", "one way", "flapping", "halves")
 
     def __init__(self, n: int) -> None:
         self.n, self.prefix = n, f"lw{secrets.token_hex(3)}"

@@ -31,7 +31,7 @@ WEIGHTS = {
     "cut node": 3,
     "one way": 3,
 }
-WEIGHTS |= {"delay": 2, "reset": 3}
+WEIGHTS |= {"delay": 2, "reset": 3, "flapping": 2, "halves": 1}
 _AT_BIRTH = ("create", "mark")  # failpoints of a new store
 _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
 
@@ -113,6 +113,8 @@ class FaultInjector:
             "cut link": self._cut_link,
             "cut node": self._cut_node,
             "one way": self._one_way,
+            "flapping": self._flapping,
+            "halves": self._halves,
             "delay": self._delay,
             "reset": self._reset,
         }
@@ -135,9 +137,9 @@ class FaultInjector:
             self.settle()
         roles, faults, taken = self.live.roles(), [], set[int]()
         for kind in kinds:
-            v = self._victim(roles, taken)
+            fault, v = self.made(kind, roles, taken)
             taken.add(v)
-            faults.append(ProcessFault(kind, *self._made[kind](v)))
+            faults.append(fault)
         self.say(f"roles {roles}")
         self._play(faults)
         self.tally.kinds.update(fault.kind for fault in faults)
@@ -146,6 +148,11 @@ class FaultInjector:
         self.tally.waits.append(waited)
         self.say(f"went on from {since} after {waited:.2f} s")
         return len(faults)
+
+    def made(self, kind: str, roles: dict[str, int], taken: set[int]) -> tuple[ProcessFault, int]:
+        """Return a fault of a kind, and the node that it is drawn for, which has none yet."""
+        v = self._victim(roles, taken)
+        return ProcessFault(kind, *self._made[kind](v)), v
 
     def _play(self, faults: list[ProcessFault]) -> None:
         due = [(time.monotonic(), fault) for fault in faults]
@@ -298,7 +305,9 @@ class FaultInjector:
         return self.live.links
 
     def _cut(self, ways: list[tuple[int, int]]) -> Iterator[float]:
-        span = max(0.3, self._span())
+        return self._cut_for(ways, max(0.3, self._span()))
+
+    def _cut_for(self, ways: list[tuple[int, int]], span: float) -> Iterator[float]:
         for a, b in ways:
             self._links.cut(a, b)
         yield span
@@ -319,6 +328,26 @@ class FaultInjector:
         way = self.draws.choice(((v, u), (u, v)))
         return f"from {way[0]} to {way[1]}", self._cut([way])
 
+    def _flapping(self, v: int) -> tuple[str, Iterator[float]]:
+        u = self.draws.choice(self.live.neighbours(v))
+        times = self.draws.choice((3, 5, 8))
+
+        def stages() -> Iterator[float]:
+            for _ in range(times):
+                yield from self._cut_for(
+                    [(v, u), (u, v)], self.dead_after * self.draws.uniform(0.05, 0.4)
+                )
+                yield self.dead_after * self.draws.uniform(0.02, 0.2)
+
+        return f"between {v} and {u}, {times} times", stages()
+
+    def _halves(self, v: int) -> tuple[str, Iterator[float]]:
+        span = self.dead_after * self.draws.uniform(1.2, 1.8)
+        half = nearest_half(self.live, v)
+        return f"{half} and the others, for {span:.1f} s", self._cut_for(
+            ways_between(self.live, half), span
+        )
+
     def _delay(self, v: int) -> tuple[str, Iterator[float]]:
         late = self.draws.choice((0.02, 0.1, 0.5))
 
@@ -338,3 +367,18 @@ class FaultInjector:
                 yield 0.1
 
         return f"between {v} and {u}", stages()
+
+
+def nearest_half(live: RunningFleet, v: int) -> list[int]:
+    """Return half of the nodes, those that are nearest to one: they stay connected."""
+    found = [v]
+    for u in found:  # grows meanwhile
+        found += [w for w in live.neighbours(u) if w not in found]
+    return sorted(found[: live.n // 2])
+
+
+def ways_between(live: RunningFleet, half: list[int]) -> list[tuple[int, int]]:
+    """Return the ways between these nodes and all others, in both directions."""
+    return [
+        way for a in half for b in live.neighbours(a) if b not in half for way in ((a, b), (b, a))
+    ]

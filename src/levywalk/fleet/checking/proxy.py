@@ -41,7 +41,10 @@ class Proxy:
     """
 
     name = "proxy"
-    kinds: tuple[str, ...] = ("cut link", "cut node", "one way", "delay", "reset")
+    kinds: tuple[str, ...] = (
+        *("cut link", "cut node", "one way", "flapping", "halves"),
+        *("delay", "reset"),
+    )
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

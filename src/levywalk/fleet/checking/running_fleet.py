@@ -244,10 +244,10 @@ class RunningFleet:
 
     def is_fenced(self, v: int) -> bool | None:
         """Return whether a node's neighbours have fenced it; None if it is not known yet."""
-        about = self.statuses().get(v)
-        if about is None or about["awaits"]:
-            return None
-        return about["fenced"] is not None
+        with suppress(NoAnswer, InvalidParameter):
+            about = ask(self.state(v), "status", timeout=2.0)
+            return None if about["awaits"] else about["fenced"] is not None
+        return None
 
     def settle_rollback(self, v: int, *, fenced: bool) -> None:
         """Let a fenced node rejoin as a new one. If it is not fenced, its true disk has lost

@@ -44,9 +44,24 @@ def check_writable(name: str, value: object, itemsize: int) -> None:
     dtype, kind = (
         (np.uint8, "bytes") if itemsize == 1 else (np.float64, "finite numbers of type float64")
     )
-    right = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1
-    if not right or not np.isfinite(value).all():  # type: ignore[call-overload]
+    if not (isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1):
         raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
+    if itemsize == 8:
+        known = _finite.get(id(value))
+        if known is None or known() is not value:
+            if not np.isfinite(value).all():
+                raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
+            _is_finite(value)
+
+
+_finite: dict[int, weakref.ref[AnyArray]] = {}  # arrays that cannot change and are finite, by `id`
+
+
+def _is_finite(value: AnyArray) -> None:
+    """Remember that an array is finite: a model is written several times, and sent."""
+    if not value.flags.writeable:
+        key = id(value)
+        _finite[key] = weakref.ref(value, lambda _: _finite.pop(key, None))
 
 
 class Tensor(NamedTuple):
@@ -233,6 +248,8 @@ class Incoming:
         if self.array.itemsize == 8 and not np.isfinite(self.array).all():
             raise Malformed(f"a {self.name} contains NaN or infinity")
         array = sealed_model(self.array)
+        if array.itemsize == 8:
+            _is_finite(array)
         if found is not None:
             _remembered(Tensor(self.name, array, self._schema), found)
         return array

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -49,19 +51,19 @@ def implausible(disk: Disk, nodes: int, node: int, message: Message) -> str | No
 
 def _epoch(message: Message) -> Epoch:
     """Return the epoch that a message is about."""
-    if isinstance(message, Prepare | Renew | Guard | Finished):
-        return message.token.epoch
-    if isinstance(message, Released | Activate | Certified):
-        return message.certificate.epoch
-    if isinstance(message, Fenced):
-        return message.link.epoch
-    if isinstance(message, Exposed):
-        return message.lie.link.epoch
-    if isinstance(message, Revoked):
-        return message.word.epoch
-    if isinstance(message, Greeting | Sighting):
-        return FIRST  # they are about no epoch
-    return message.epoch
+    found: Epoch = _EPOCHS.get(type(message), _OWN_EPOCH)(message)
+    return found
+
+
+_OWN_EPOCH = attrgetter("epoch")
+_EPOCHS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((Prepare, Renew, Guard, Finished), attrgetter("token.epoch")),
+    **dict.fromkeys((Released, Activate, Certified), attrgetter("certificate.epoch")),
+    Fenced: attrgetter("link.epoch"),
+    Exposed: attrgetter("lie.link.epoch"),
+    Revoked: attrgetter("word.epoch"),
+    **dict.fromkeys((Greeting, Sighting), lambda _: FIRST),  # they are about no epoch
+}
 
 
 class EpochBudget:
@@ -96,9 +98,10 @@ class EpochBudget:
 
     def refuses(self, disk: Disk, node: int, message: Message) -> str | None:
         """Return why a message of a new epoch comes too soon, or None."""
+        if not isinstance(message, Fenced | Guard):
+            return None  # no other message brings about an epoch
         epoch = _epoch(message)
-        opens = isinstance(message, Fenced | Guard)  # no other message brings about an epoch
-        if opens and epoch > disk.known.epoch and self.exhausted(node):
+        if epoch > disk.known.epoch and self.exhausted(node):
             return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
         return None
 

@@ -4,6 +4,9 @@ neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
@@ -27,19 +30,19 @@ def signers_needed(message: Message) -> tuple[int, ...]:
     >>> signers_needed(Certified(Certificate(7, Epoch(0, 0, 1), 3, 2, 1, b"", b"")))
     (7,)
     """
-    if isinstance(message, Prepare):
-        found: tuple[int | None, ...] = (message.guardian,)
-    elif isinstance(message, Activate | Certified):
-        found = (message.certificate.guardian,)
-    elif isinstance(message, Guard | Fenced):
-        found = message.link.epoch.node, message.link.right.signer
-    elif isinstance(message, Finished):
-        found = message.end.guardian, message.end.right.signer
-    elif isinstance(message, Exposed):
-        found = (message.lie.liar,)
-    else:
-        found = ()
-    return tuple(dict.fromkeys(v for v in found if v is not None and v >= 0))
+    signers = _SIGNERS.get(type(message))
+    if signers is None:
+        return ()
+    return tuple(dict.fromkeys(v for v in signers(message) if v is not None and v >= 0))
+
+
+_SIGNERS: dict[type, Callable[[Any], tuple[int | None, ...]]] = {
+    Prepare: lambda one: (one.guardian,),
+    **dict.fromkeys((Activate, Certified), lambda one: (one.certificate.guardian,)),
+    **dict.fromkeys((Guard, Fenced), lambda one: (one.link.epoch.node, one.link.right.signer)),
+    Finished: lambda one: (one.end.guardian, one.end.right.signer),
+    Exposed: lambda one: (one.lie.liar,),
+}
 
 
 def split_certificates(data: bytes) -> list[bytes]:

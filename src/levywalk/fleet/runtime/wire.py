@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, cast, get_args
@@ -203,7 +203,10 @@ class _WireRecord:
         self.checks = [
             (i, name, check)
             for i, name in enumerate(self.names)
-            if (check := _check_of(fields[name]))
+            if (check := _check_of(fields[name])) and check is not _check_count
+        ]
+        self.counts = [
+            i for i, name in enumerate(self.names) if _check_of(fields[name]) is _check_count
         ]
         self.scores = self.names.index("scores") if "scores" in self.names else None
         self.parts: list[tuple[int, str, _WireRecord | _WireArray]] = []
@@ -217,9 +220,15 @@ class _WireRecord:
                 )
                 self.parts.append((i, name, part))
 
-    def write(self, value: Any, after: _Following) -> dict[str, Any]:
+    def _check(self, values: Sequence[Any]) -> None:
+        for i in self.counts:
+            if not 0 <= values[i] <= _MOST_COUNT:
+                _check_count(self.names[i], values[i])
         for i, name, check in self.checks:
-            check(name, value[i])
+            check(name, values[i])
+
+    def write(self, value: Any, after: _Following) -> dict[str, Any]:
+        self._check(value)
         found = dict(zip(self.names, value, strict=True))
         for _, name, part in self.parts:
             if found[name] is None and name in self.optional:
@@ -236,8 +245,7 @@ class _WireRecord:
                 raise Malformed(
                     f"{reader.phases} scores were expected, got {len(values[self.scores])}"
                 )
-        for i, name, check in self.checks:
-            check(name, values[i])
+        self._check(values)
         if self.type is Opening:
             values[0] = LinkKind(values[0])
         for i, name, part in self.parts:

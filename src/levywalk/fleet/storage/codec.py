@@ -57,6 +57,7 @@ from levywalk.fleet.storage.field_kinds import (
     ArrayField,
     BytesField,
     ChoiceField,
+    Encodings,
     FieldKind,
     FieldReader,
     FieldWriter,
@@ -67,6 +68,7 @@ from levywalk.fleet.storage.field_kinds import (
     OneOfField,
     Put,
     RecordField,
+    RememberedField,
     ScoresField,
     ValuesField,
     VarintField,
@@ -146,7 +148,7 @@ _NODE = NumbersField([INT])
 _EPOCH = RecordField(Epoch, COUNT, COUNT, INT)
 _DIGEST, _SIGNATURE = BytesField(32), BytesField(512)
 _MODEL = ArrayField("model")
-_SEALED = RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE)
+_SEALED = RememberedField(RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE))
 _OPENING = RecordField(
     Opening, ChoiceField(KINDS), _EPOCH, _EPOCH, COUNT, COUNT, _DIGEST, INT, _SIGNATURE
 )
@@ -161,15 +163,17 @@ _LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PA
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
-_TOKEN = RecordField(
-    Token,
-    *(_EPOCH, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT),
-    _MODEL,
-    COUNT,
-    _CARRIED,
-    *(INT, INT, COUNT, COUNT),
-    _DIGEST,
-    *(INT, COUNT),
+_TOKEN = RememberedField(
+    RecordField(
+        Token,
+        *(_EPOCH, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT),
+        _MODEL,
+        COUNT,
+        _CARRIED,
+        *(INT, INT, COUNT, COUNT),
+        _DIGEST,
+        *(INT, COUNT),
+    )
 )
 _SHORT, _SHORT_SIGNED = VarintField(), VarintField(signed=True)
 _EDGE = RecordField(Edge, COUNT, FLAG, COUNT, ScoresField(), FLAG)
@@ -254,10 +258,16 @@ VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour)
 
 
-def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:
+def encode(
+    value: object,
+    put: Put = _all_inline,
+    schema: TensorSchema | None = None,
+    recent: Encodings | None = None,
+) -> bytes:
     """Return a value as bytes. What `decode` would refuse cannot be written.
 
-    ``schema`` is that of models that are several named arrays.
+    ``schema`` is that of models that are several named arrays. ``recent`` keeps the last encodings
+    of tokens and certificates for the next call with the same ``put`` and ``schema``.
 
     Examples
     --------
@@ -267,7 +277,7 @@ def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = 
     number = _NUMBERS.get(type(value))
     if number is None:
         raise Malformed(f"a value that cannot be written: {value!r}")
-    out = FieldWriter(put, schema)
+    out = FieldWriter(put, schema, recent)
     out.parts.append(_PREFIX.pack(FORMAT, number))
     _KINDS[number][1].write(out, value)
     return b"".join(out.parts)

@@ -36,12 +36,19 @@ class Get(Protocol):
         """Return the array."""
 
 
+Encodings = dict[int, tuple[object, bytes]]  # the last records that were written, by their `id`
+_MOST_RECENT = 16
+
+
 class FieldWriter:
     """The bytes that are written so far."""
 
-    def __init__(self, put: Put, schema: TensorSchema | None = None) -> None:
+    def __init__(
+        self, put: Put, schema: TensorSchema | None = None, recent: Encodings | None = None
+    ) -> None:
         self.parts: list[bytes | memoryview] = []
-        self.put, self.schema = put, schema
+        self.put, self.schema, self.recent = put, schema, recent
+        self.changeable = 0  # arrays that can change, or are stored separately
 
 
 class FieldReader:
@@ -103,11 +110,16 @@ class NumbersField:
     def __init__(self, numbers: Sequence[NumberField]) -> None:
         self.struct = struct.Struct("<" + "".join(number.code for number in numbers))
         self.checked = [(i, number) for i, number in enumerate(numbers) if number.holds is not None]
+        self.counts = [i for i, number in enumerate(numbers) if number is COUNT]
+        self.others = [(i, number) for i, number in self.checked if number is not COUNT]
         self.flags = [i for i, number in enumerate(numbers) if number is FLAG]
 
     def write(self, out: FieldWriter, values: Sequence[Any]) -> None:
         """Write a value."""
-        for i, number in self.checked:
+        for i in self.counts:  # most numbers are, so no function is called for them
+            if not values[i] >= 0:
+                COUNT.check(values[i])
+        for i, number in self.others:
             number.check(values[i])
         try:
             out.parts.append(self.struct.pack(*values))
@@ -167,6 +179,38 @@ class RecordField:
         return self.type._make(values)
 
 
+class RememberedField:
+    """A record that is often written several times, such as a token: its last encodings are kept.
+
+    The same object has the same bytes, since records are never changed. A record with an array that
+    could change, or that is stored separately, is encoded each time.
+    """
+
+    def __init__(self, kind: RecordField) -> None:
+        self.kind = kind
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        recent = out.recent
+        if recent is None:
+            self.kind.write(out, value)
+            return
+        known = recent.get(id(value))
+        if known is not None and known[0] is value:
+            out.parts.append(known[1])
+            return
+        start, changeable = len(out.parts), out.changeable
+        self.kind.write(out, value)
+        if out.changeable == changeable:
+            recent[id(value)] = value, b"".join(out.parts[start:])
+            if len(recent) > _MOST_RECENT:
+                del recent[next(iter(recent))]
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+        return self.kind.read(source)
+
+
 class BytesField:
     """A short sequence of bytes."""
 
@@ -195,12 +239,13 @@ class ChoiceField:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
+        self.bytes = {word: _BYTE.pack(place) for place, word in enumerate(words)}
 
     def write(self, out: FieldWriter, value: str) -> None:
         """Write a value."""
-        if value not in self.words:
+        if value not in self.bytes:
             raise Malformed(f"one of {', '.join(self.words)} can be written, got {value!r}")
-        out.parts.append(_BYTE.pack(self.words.index(value)))
+        out.parts.append(self.bytes[value])
 
     def read(self, source: FieldReader) -> str:
         """Read a value."""
@@ -219,9 +264,19 @@ class OneOfField:
 
     def __init__(self, *kinds: tuple[Any, FieldKind | None]) -> None:
         self.kinds = kinds
+        self.by_type = {
+            what: (_BYTE.pack(place), kind)
+            for place, (what, kind) in enumerate(kinds)
+            if kind is not None
+        }
 
     def write(self, out: FieldWriter, value: Any) -> None:
         """Write a value."""
+        found = self.by_type.get(type(value))
+        if found is not None:
+            out.parts.append(found[0])
+            found[1].write(out, value)
+            return
         for place, (what, kind) in enumerate(self.kinds):
             if kind is None and (value is what or (isinstance(value, str) and value == what)):
                 out.parts.append(_BYTE.pack(place))
@@ -308,6 +363,7 @@ class ArrayField:
             out.schema if self.itemsize == 8 else None,
         )
         address = out.put(tensor)
+        out.changeable += address is not None or value.flags.writeable
         if address is None:
             out.parts += [_BYTE.pack(0), LONG.pack(tensor.size), *tensor.chunks()]
         else:

@@ -25,10 +25,8 @@ class StoredRow(NamedTuple):
     @classmethod
     def summed(cls, key: str | int, value: bytes, models: bytes, size: int) -> StoredRow:
         """Return the row of a value, with a checksum of that many bytes."""
-        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=size)
-        found.update(value)
-        found.update(models)
-        return cls(key, value, models, found.digest())
+        data = b"%b|%d|%b%b" % (str(key).encode(), len(value), value, models)
+        return cls(key, value, models, hashlib.blake2b(data, digest_size=size).digest())
 
     def addresses(self) -> set[bytes]:
         """Return the addresses of the models that are stored in files."""

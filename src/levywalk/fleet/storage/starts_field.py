@@ -32,7 +32,8 @@ class StartsField:
             for node in sorted(value.seen):
                 origin, count, link, commits, gone, past, owed = value.seen[node]
                 size = LINK if count else 0
-                if not len(origin) == len(link) == size or any(len(one) != LINK for one in past):
+                wrong = past and any(len(one) != LINK for one in past)
+                if wrong or not len(origin) == len(link) == size:
                     raise Malformed(f"what was seen of node {node} has links of a wrong size")
                 flags = gone + 2 * owed
                 parts.append(_SEEN.pack(node, origin, count, link, commits, flags, len(past)))

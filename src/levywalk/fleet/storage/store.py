@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.tensors import INLINE, Tensor
 from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
+from levywalk.fleet.storage.field_kinds import Encodings
 from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.reader import NEEDED, NO_DESCRIPTORS, StoreReader
 from levywalk.fleet.storage.rows import StoredRow
@@ -102,7 +103,8 @@ class NodeStore(StoreReader):
         self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
         self._marked_at = float("-inf")
-        self._files: dict[Path, tuple[int, int]] = {}  # those that must stay where they are
+        self._files: dict[str, tuple[int, int]] = {}  # those that must stay where they are
+        self._recent: Encodings = {}  # of tokens and certificates, most of which are written again
         super().__init__(folder, run, limits=limits)
 
     def _open(self) -> None:
@@ -116,7 +118,8 @@ class NodeStore(StoreReader):
             self._upgrade()
             self._look_for_models()
             self._count = len(self)
-            self._files = {path: file_identity(path) for path in (self.path, self.folder / "lock")}
+            stay = (str(self.path), str(self.folder / "lock"))
+            self._files = {path: file_identity(path) for path in stay}
         except OSError as error:
             self.close()
             if isinstance(error, NodeStoreError):
@@ -262,14 +265,17 @@ class NodeStore(StoreReader):
         The operating system keeps the open files, so that writing would succeed, into files that
         nobody can find any more.
         """
-        for path, identity in self._files.items():
-            if file_identity(path) != identity:
-                raise StoreRemoved(
-                    f"{self.folder} was removed or replaced while the node ran ({path.name} is "
-                    "not there any more): the node stops. What it held and guarded is lost, unless "
-                    "you put the folder back where it was and start the node again; without it the "
-                    "node starts as a new one, as after a lost disk"
-                )
+        for path in self._files:
+            self._check_file(path)
+
+    def _check_file(self, path: str) -> None:
+        if file_identity(path) != self._files[path]:
+            raise StoreRemoved(
+                f"{self.folder} was removed or replaced while the node ran ({Path(path).name} is "
+                "not there any more): the node stops. What it held and guarded is lost, unless "
+                "you put the folder back where it was and start the node again; without it the "
+                "node starts as a new one, as after a lost disk"
+            )
 
     def persist(self, change: Persist) -> None:
         """Write slots and lines in one transaction. They are on the disk when this returns.
@@ -282,8 +288,8 @@ class NodeStore(StoreReader):
         cases the node must not continue as if the change were made.
         """
         db = self._open_db
-        wrong = set(change.slots) - set(SLOTS)
-        lacking = set(NEEDED) - set(change.slots) - set(self._used)
+        wrong = change.slots.keys() - SLOTS.keys()
+        lacking = () if self._used else set(NEEDED) - change.slots.keys()
         if wrong or lacking:
             what = (
                 f"no slot {', '.join(sorted(wrong))}"
@@ -294,7 +300,7 @@ class NodeStore(StoreReader):
                 f"persist must write {what}, got {', '.join(change.slots)}; see `whole`"
             )
         try:
-            self.check_there()
+            self._check_file(str(self.path))
             rows = [self._row(name, value) for name, value in change.slots.items()]
             slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
             lines = [self._row(self._count + 1 + i, line) for i, line in enumerate(change.lines)]
@@ -302,7 +308,8 @@ class NodeStore(StoreReader):
                 return  # for example after a message that arrived twice
             with Transaction(self, db, "commit"):
                 db.executemany(PUT_SLOT, slots)
-                db.executemany(ADD_LINE, lines)
+                if lines:
+                    db.executemany(ADD_LINE, lines)
                 if lines and time.time() > self._marked_at + _MARK_EVERY:
                     self._marked_at = time.time()
                     mark = (self._count + len(lines), self._marked_at)
@@ -367,10 +374,11 @@ class NodeStore(StoreReader):
     def _note(self, slots: Iterable[StoredRow], lines: Iterable[StoredRow]) -> None:
         """Remember which models are referred to now."""
         for row in slots:
-            self._loose |= self._used.get(str(row.key), set())
-            self._used[str(row.key)], self._sums[str(row.key)] = row.addresses(), row.sum
+            name = str(row.key)
+            self._loose.update(self._used.get(name, ()))
+            self._used[name], self._sums[name] = row.addresses(), row.sum
         for row in lines:
-            self._kept |= row.addresses()
+            self._kept.update(row.addresses())
             self._count += 1
 
     def _row(self, key: str | int, value: object) -> StoredRow:
@@ -387,7 +395,7 @@ class NodeStore(StoreReader):
             models.append(address)
             return address
 
-        data = encode(value, put, self.limits.schema)
+        data = encode(value, put, self.limits.schema, self._recent)
         return StoredRow.of(key, data, b"".join(models))
 
     def _write(self, address: bytes, tensor: Tensor) -> None:
