@@ -284,7 +284,17 @@ NO_MEMORY = Memory(Slots({}), Slots({}))
 
 def token_arrays(declared: Mapping[str, Kind], dim: int) -> dict[str, AnyArray]:
     """Return the entries of a token's memory before the first step."""
-    sizes = Sizes(dim, 0, 0)
+    return memory_arrays(declared, Sizes(dim, 0, 0))
+
+
+def memory_arrays(declared: Mapping[str, Kind], sizes: Sizes) -> dict[str, AnyArray]:
+    """Return the entries of a memory of these sizes before the first step.
+
+    Examples
+    --------
+    >>> memory_arrays({"uses": PerEdge(np.int64)}, Sizes(dim=3, degree=2, n_samples=1))
+    {'uses': array([0, 0])}
+    """
     return {
         name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
         for name, kind in declared.items()
@@ -425,8 +435,12 @@ def packed(arrays: Mapping[str, AnyArray], declared: Mapping[str, Kind]) -> AnyA
     return np.frombuffer(b"".join(pieces), np.uint8)
 
 
-def unpacked(content: AnyArray, declared: Mapping[str, Kind], dim: int) -> dict[str, AnyArray]:
+def unpacked(
+    content: AnyArray, declared: Mapping[str, Kind], dim: int, sizes: Sizes | None = None
+) -> dict[str, AnyArray]:
     """Return the entries of a token's memory from its bytes, as arrays that can be changed.
+
+    With ``sizes`` they are those of one node's memory.
 
     Examples
     --------
@@ -434,7 +448,7 @@ def unpacked(content: AnyArray, declared: Mapping[str, Kind], dim: int) -> dict[
     >>> unpacked(packed({"sum": np.ones(2), "steps": np.array(3)}, declared), declared, dim=2)
     {'sum': array([1., 1.]), 'steps': array(3)}
     """
-    found, at, sizes = {}, 0, Sizes(dim, 0, 0)
+    found, at, sizes = {}, 0, sizes or Sizes(dim, 0, 0)
     for name, kind in declared.items():
         shape, dtype = kind.shape(sizes), np.dtype(kind.dtype)
         size = dtype.itemsize * math.prod(shape)

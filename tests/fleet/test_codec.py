@@ -17,6 +17,13 @@ from safetensors.numpy import load
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.kept_memory import (
+    REASONS,
+    DroppedEntries,
+    KeptMemory,
+    MemoryEntry,
+)
+from levywalk.fleet.protocol.lineage import MemoryLoss
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -30,8 +37,10 @@ from levywalk.fleet.protocol.records import (
     HeldStatus,
     Known,
     Line,
+    NewGeneration,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
@@ -81,7 +90,19 @@ sightings = st.builds(
 ) | st.sampled_from(
     [Seen(gone=gone, owed=owed) for gone in (False, True) for owed in (False, True)]
 )
+contents = arrays(np.uint8, st.integers(0, 70))
+entries = st.builds(
+    MemoryEntry,
+    *(epochs, counts, counts, st.booleans(), st.just(0)),
+    *(st.lists(ints, max_size=3).map(tuple), contents),
+)
+stamps = st.builds(DroppedEntries, epochs, st.integers(0, 9), st.integers(9, 2**62))
+losses = st.builds(MemoryLoss, ints, ints)
 slots: dict[str, st.SearchStrategy[Any]] = {
+    "memory": st.none()
+    | st.builds(
+        KeptMemory, *(st.lists(part, max_size=3).map(tuple) for part in (entries, stamps, losses))
+    ),
     "known": st.builds(Known, epochs, counts, st.none() | links),
     "own": st.builds(Own, counts, counts, st.booleans()),
     "edges": st.dictionaries(ints, edges, max_size=4),
@@ -115,6 +136,8 @@ lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
+    st.builds(SilentNeighbour, epochs, counts, counts, ints),
+    st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
         Measured,
         epochs,
@@ -176,7 +199,7 @@ def test_bytes_that_were_cut_or_prolonged_are_refused(value: Any, data: st.DataO
         decode(original + data.draw(st.binary(min_size=1, max_size=9)), KEPT, LIMITS)
 
 
-@given(data=st.binary(max_size=400), number=st.integers(0, 20))
+@given(data=st.binary(max_size=400), number=st.integers(0, 23))
 def test_no_bytes_do_harm(data: bytes, number: int) -> None:
     for one in (data, bytes([codec.FORMAT, number]) + data):
         with suppress(Malformed):
@@ -185,7 +208,7 @@ def test_no_bytes_do_harm(data: bytes, number: int) -> None:
 
 def test_everything_that_is_kept_has_a_number_of_its_own() -> None:
     assert set(LINES) == set(get_args(Line))
-    assert {*SLOTS, "memory"} == set(Disk.__dataclass_fields__)
+    assert set(SLOTS) == set(Disk.__dataclass_fields__)
     assert len(codec._NUMBERS) == len(codec._KINDS) - 1  # visits have an old number as well
     assert {number for number, (type_, _) in codec._KINDS.items() if type_ is Visit} == {16, 19}
 
@@ -259,9 +282,17 @@ def test_the_format_is_what_it_was() -> None:
     measured = Measured(FIRST, 1, (0.5, math.nan))
     seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
     starts = (Starts(b"o" * LINK, 4, 77, "why", seen), StartChain(b"l" * 3 * LINK))
-    later = {Measured, Starts, StartChain, Revocations}  # kinds that were added later
+    stamped = MemoryEntry(FIRST, 4, 3, True, 1, (5, 6), np.arange(9, dtype=np.uint8))
+    remembered = (
+        KeptMemory((stamped,), (DroppedEntries(FIRST, 1, 2),), (MemoryLoss(7, 8),)),
+        NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
+        SilentNeighbour(FIRST, 1, 2, 3),
+    )
+    # kinds that were added later
+    later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
     assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "77ed3fde167ccc1d"
@@ -430,7 +461,8 @@ def test_another_format_is_refused_by_its_number() -> None:
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
-        Malformed, match="Visit or Archived or Began or Measured was expected, got kind 1"
+        Malformed,
+        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):

@@ -95,6 +95,21 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
     assert "on the other machines first" in found["stopped"]
 
 
+def test_nodes_that_do_not_run_on_this_machine_hide_no_dead_walk(tmp_path: Path) -> None:
+    """Holder and guardian have lost their disks and do not run: nobody else waits for ever."""
+    fleet, virtual = halfway(tmp_path / "fleet", 10_000, 1.5)
+    lost = both_lost(fleet, virtual)
+    seen = fleet.views()
+    views = [seen[v] if v in lost else one for v, one in enumerate(answering(seen, 2.5))]
+    found = fleet_status(views, fleet.manifest, begun=True)
+    assert found["stopped"] is not None
+    assert found["stopped"].endswith("do: levywalk fleet revive DIR")
+    assert found["holder"] is found["guardian"] is None
+    # Elsewhere they may run and walk on: there the nodes here must have been patient.
+    away = [one._replace(local=False) for one in views]
+    assert fleet_status(away, fleet.manifest, begun=True)["stopped"] is None
+
+
 def test_a_guardian_that_does_not_run_is_to_be_started_and_nothing_else(tmp_path: Path) -> None:
     fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
     found = fleet.status()

@@ -1,5 +1,5 @@
-"""Every loss of the package, and every update that keeps nothing at the nodes, in a fleet by its
-registered name: the walk is that of the reference backend, to the bit.
+"""Every loss and every update of the package, also those with memory at the nodes, in a fleet by
+its registered name: the walk is that of the reference backend, to the bit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.draws import Domain, Key
-from levywalk.errors import InvalidData, InvalidParameter
+from levywalk.errors import InvalidData
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
 from levywalk.fleet.protocol.token import Token
@@ -56,10 +56,21 @@ UPDATES: dict[str, lw.Update] = {
     "adam": lw.adam(minibatch=2),
     "averaged": lw.averaged(lw.adam()),
 }
+WITH_NODE_MEMORY: dict[str, lw.Update] = {
+    "sag": lw.sag(),
+    "saga": lw.saga(minibatch=2),
+    "point_saga": lw.point_saga(),
+    "finito": lw.finito(),
+    "newton_token": lw.newton_token(),
+    "walkman": lw.walkman(),
+}
 PAIRS = mostly_more(
     [(loss, update) for loss in LOSSES for update in UPDATES],
     lambda pair: pair[1] == "adam" or pair[0] == "softmax",
 )
+PAIRS += [("least_squares", update) for update in WITH_NODE_MEMORY]
+PAIRS += [("softmax", "saga"), ("poisson", "saga")]
+UPDATES |= WITH_NODE_MEMORY
 
 
 def how(loss: str, update: lw.Update) -> dict[str, Any]:
@@ -97,10 +108,7 @@ def test_all_names_are_tried() -> None:
         return not name.startswith("test_") and not name.endswith("_example")
 
     assert set(LOSSES) == {name for name in names("loss") if ours(name)}
-    without = {
-        name for name, make in names("update").items() if ours(name) and not make().node_memory
-    }
-    assert set(UPDATES) == without
+    assert set(UPDATES) == {name for name in names("update") if ours(name)}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
@@ -116,12 +124,6 @@ def test_the_walk_is_that_of_the_reference_backend(tmp_path: Path, pair: tuple[s
     assert last.transfers == expected.transfers[0, -1]
     again = fleet_of(at).problem
     assert again.fingerprint() == given["problem"].fingerprint()  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("name", ["sag", "saga", "point_saga", "finito", "newton_token", "walkman"])
-def test_an_update_with_memory_at_the_nodes_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidParameter, match=f"update {name} keeps memory at the nodes"):
-        create(tmp_path / "fleet", **how("least_squares", names("update")[name]()))
 
 
 def test_nodes_read_several_targets_from_the_last_columns_of_a_csv_file(tmp_path: Path) -> None:

@@ -611,7 +611,6 @@ def test_the_command_makes_a_fleet_from_shards_or_from_one_file(digits: Path) ->
         (("--held-out", "0.2"), "--held-out and --scores go with --model"),
         (("--model", "my_model.py:build", "--design", "mhlj"), "--scores FILE"),
         (("--model", "my_model.py:build", "--scores", "none.txt"), "--scores must name a file"),
-        (("--model", "my_model.py:build", "--update", "saga"), "update saga keeps memory"),
         (("--model", "my_model.py:build", "--data", "homogeneous"), "a folder of shards"),
         (("--model", "my_model.py:build", "--data", "none/"), "a folder with one file per node"),
     ],

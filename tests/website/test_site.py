@@ -8,6 +8,7 @@ import ast
 import inspect
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -165,7 +166,7 @@ def test_an_example_of_the_gallery_has_a_title_and_says_what_it_imports(path: Pa
         for node in ast.walk(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
-    always = {"levywalk", "matplotlib", "numpy", "scipy", "time", "pathlib"}
+    always = {"levywalk", "matplotlib", "numpy", "scipy", *sys.stdlib_module_names}
     assert imported - always <= {need.split(".")[0] for need in needs_of(path)}
 
 

@@ -49,6 +49,12 @@ def trace(
         f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
         f"{missed} lost."
     )
+    for start in about["memory_starts"]:
+        whose = "" if start["node"] is None else f" (node {start['node']})"
+        print(
+            f"The memory of the method started again before update {start['step'] + 1:,}: "
+            f"{start['why']}{whose}."
+        )
     for v, first, last in about["damaged"]:
         which = f"line {first}" if first == last else f"lines {first} to {last}"
         print(

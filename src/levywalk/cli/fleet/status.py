@@ -89,7 +89,7 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = _counted(found)
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *_forgot(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{_lost(found)} lost"
@@ -99,7 +99,7 @@ def _line(found: dict[str, Any]) -> str:
 
 def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
-        return "the walk has not started"
+        return "lost: no node can continue" if found.get("stopped") else "the walk has not started"
     if found["finished"]:
         return f"the walk is over; it ended at node {_called(found, found['holder'])}"
     guardian = found["guardian"]
@@ -117,6 +117,8 @@ def _counted(found: dict[str, Any]) -> str:
 
 def _lost(found: dict[str, Any], what: str = "") -> str:
     """Return how many updates are lost: a number, a range, or at least so many."""
+    if found["holder"] is None and found.get("stopped"):
+        return "an unknown number of updates"
     low, high = found["lost_updates"], found["lost_updates_at_most"]
     if high is None:
         return f"at least {low:,}{what}"
@@ -133,6 +135,18 @@ def _diverged(found: dict[str, Any]) -> list[str]:
     return [
         f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
         "finite value, and further updates change nothing"
+    ]
+
+
+def _forgot(found: dict[str, Any]) -> list[str]:
+    """Return that the method's memory has started again, with the last reason, or nothing."""
+    if not found["memory_starts"]:
+        return []
+    last = found["memory_starts"][-1]
+    whose = "" if last["node"] is None else f" (node {last['node']})"
+    return [
+        f"the memory of the method has started again, the last time before update "
+        f"{last['step'] + 1:,}: {last['why']}{whose}"
     ]
 
 
@@ -180,7 +194,8 @@ def picture(found: dict[str, Any]) -> RenderableType:
     )
     waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
     waits += [
-        Text(f"! {said}", style="yellow") for said in (*found["waits"], *found.get("warnings", ()))
+        Text(f"! {said}", style="yellow")
+        for said in (*_forgot(found), *found["waits"], *found.get("warnings", ()))
     ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 

@@ -8,9 +8,10 @@ import argparse
 import multiprocessing
 import sys
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_with_memory
 from levywalk.fleet.checking.machines import Maker, genuine, made_of
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
@@ -34,11 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
     if asked.replay is not None or asked.schedule is not None:
+        drawn = draw_with_memory if asked.memory else draw
         schedule = (
-            draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
+            drawn(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
         )
         return _show(schedule, make, short=asked.shrink)
-    total = _play(asked.seed, asked.schedules, asked.workers, make, quiet=asked.quiet)
+    play = partial(sweep, make=make, memory=asked.memory)
+    total = _play(asked.seed, asked.schedules, asked.workers, play, quiet=asked.quiet)
     _say(str(total))
     if not total.failures:
         return 0
@@ -61,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         help="seed of the first schedule; the others count up from it",
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="play with methods that have memory at the nodes"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
@@ -92,12 +98,18 @@ def _show(schedule: FaultSchedule, make: Maker, *, short: bool) -> int:
     return int(not text.endswith("holds"))
 
 
-def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> ScheduleOutcome:
+def _play(
+    seed: int,
+    many: int,
+    workers: int,
+    play: Callable[[Iterable[int]], ScheduleOutcome],
+    *,
+    quiet: bool,
+) -> ScheduleOutcome:
     chunks = [
         range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)
     ]
     total, began = ScheduleOutcome(), time.perf_counter()
-    play = partial(sweep, make=make)
     if workers == 1:
         for chunk in chunks:
             total += play(chunk)

@@ -44,12 +44,30 @@ from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous
-from levywalk.walks import Walk, mhlj, switching, unif_rw, weight_rw
+from levywalk.walks import (
+    Walk,
+    least_used_edge,
+    mhlj,
+    oldest_neighbour,
+    switching,
+    unif_rw,
+    weight_rw,
+)
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
 PROBLEMS = ("least squares", "logistic")
 SOME_IDLE = "some idle"  # least squares of which every third node has no data; only if asked for
+# Methods with memory at the nodes: a design and an update; only if asked for.
+WITH_MEMORY = (
+    ("mhlj", "saga"),
+    ("unif_rw", "saga"),
+    ("least_used_edge", "sgd"),
+    ("least_used_edge", "saga"),
+    ("switching", "saga"),
+    ("unif_rw", "point_saga"),
+    ("oldest_neighbour", "sgd"),
+)
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
 KINDS = (
@@ -120,6 +138,7 @@ class FaultSchedule:
     drift: float
     until: float
     faults: tuple[ScheduledFault, ...]
+    update: str = "sgd"
 
     @property
     def fleet(self) -> Fleet:
@@ -132,7 +151,7 @@ class FaultSchedule:
             dead_after=DEAD_AFTER,
             retry=RETRY,
         )
-        fleet = _fleet(self.network, self.nodes, self.design, self.problem, self.steps)
+        fleet = _fleet(self.network, self.nodes, self.design, self.problem, self.steps, self.update)
         start = Random(self.seed).randrange(fleet.network.n)
         if fleet.index(start) < 0:  # the walk starts at a node with data
             start = fleet.start
@@ -200,6 +219,18 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
     faults = tuple(_fault(rng, network, at, kind) for at, kind in zip(times, chosen, strict=True))
     everything: dict[str, Any] = {"seed": seed, "faults": faults} | drawn
     return FaultSchedule(**everything)
+
+
+def draw_with_memory(seed: int) -> FaultSchedule:
+    """Draw a schedule for a method with memory at the nodes. Its faults are those of `draw`.
+
+    Examples
+    --------
+    >>> draw_with_memory(2).design, draw_with_memory(2).faults == draw(2).faults
+    ('least_used_edge', True)
+    """
+    design, update = WITH_MEMORY[seed % len(WITH_MEMORY)]
+    return draw(seed, design=design, update=update)
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:
@@ -296,11 +327,15 @@ def _design(name: str) -> Walk:
         return weight_rw()
     if name == "unif_rw":
         return unif_rw()
+    if name == "least_used_edge":
+        return least_used_edge()
+    if name == "oldest_neighbour":
+        return oldest_neighbour()
     return switching(mhlj(p_jump=0.3), unif_rw(), threshold=0.5, window=5, patience=3)
 
 
 @lru_cache(maxsize=1024)
-def _fleet(family: str, n: int, design: str, problem: str, steps: int) -> Fleet:
+def _fleet(family: str, n: int, design: str, problem: str, steps: int, update: str) -> Fleet:
     network = _network(family, n)
     return Fleet.of(
         network,
@@ -309,4 +344,5 @@ def _fleet(family: str, n: int, design: str, problem: str, steps: int) -> Fleet:
         steps=steps,
         step_size=0.01,
         record_every=1,
+        update=update,
     )

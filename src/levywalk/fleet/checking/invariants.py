@@ -1,4 +1,4 @@
-"""The invariants I1 to I7, checked over all disks after every write and at the end.
+"""The invariants I1 to I8, checked over all disks after every write and at the end.
 
 A node knows little about the others; here all disks are known. `Invariants.persisted` is called for
 every write to any disk, and raises `Violation` as soon as an invariant is broken:
@@ -17,7 +17,7 @@ every write to any disk, and raises `Violation` as soon as an invariant is broke
 - I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
   result.
 
-`judge` checks the whole walk when it is over: I7, and what was lost.
+`judge` checks the whole walk when it is over: I7, I8 (see `memory_watch`), and what was lost.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, MemoryWatch
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.protocol.messages import Certificate
@@ -89,6 +90,7 @@ class Invariants:
         self._made: list[list[tuple[int, dict[Any, Any], Any]]] = [[] for _ in disks]
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
+        self.memory = MemoryWatch(fleet, self._note)
 
     # After every write
 
@@ -101,6 +103,8 @@ class Invariants:
             raise Violation("lie", f"node {v} says that an honest node has lied: {slots['liars']}")
         for line in lines:
             self._log(v, line)
+        if self.memory.on:
+            self.memory.persisted(v, slots, lines, self.disks[v])
         if "guarded" in slots and slots["guarded"] is not None:
             self._guard(v, slots["guarded"])
         if "held" in slots:
@@ -283,6 +287,7 @@ class Invariants:
     def died(self, v: int) -> None:
         """Note that a node is dead, and its disk lost, for ever."""
         self.dead.add(v)
+        self.memory.lost(v)
         self.deaths += 1
         self.whole = False
         self._hold(v, None)
@@ -299,6 +304,7 @@ class Invariants:
             place for place, guardian in self.guardians.items() if guardian == v
         }  # all its registers
         self.disks[v] = disk
+        self.memory.lost(v)
         self.deaths += 1
         self._known[v] = FIRST
         self.whole = False
@@ -351,7 +357,12 @@ class Invariants:
         walk = self._walk(chain, final)
         _check_counters(walk, final)
         self._check_links(chain, final)
-        check_replay(self.fleet, [v for v, _ in walk], final)
+        nodes = [v for v, _ in walk]
+        models = {line.step: line.model for _, line in walk[:-1] if line.model is not None}
+        remembered = NOTHING_REMEMBERED
+        if self.memory.on:
+            remembered = self.memory.judge(chain, nodes, misled=self.misled)
+        check_replay(self.fleet, nodes, final, remembered, models)
         return self._count(chain, final, policy)
 
     def _chain(self, epoch: Epoch) -> list[tuple[Epoch, int]]:

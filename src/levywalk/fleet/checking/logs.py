@@ -34,7 +34,14 @@ from levywalk.fleet.checking.walk_replay import check_replay, typed
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.records import Archived, Began, HeldStatus, Line
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    HeldStatus,
+    Line,
+    NewGeneration,
+    SilentNeighbour,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
@@ -154,8 +161,8 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
             if isinstance(line, Archived):
                 archived.append((v, line))
                 continue
-            if isinstance(line, Measured):
-                continue  # the visit after it tells the same
+            if isinstance(line, Measured | NewGeneration | SilentNeighbour):
+                continue  # the visit after it tells where
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
                 raise Violation(

@@ -105,6 +105,31 @@ class TrustsItsDisk(Node):
         """Take part all the same."""
 
 
+class ReadsTheNewestMemory(Node):
+    """A visit reads what the node remembered last, whether or not it belongs to the token's walk.
+
+    (Only methods with memory at the nodes show this bug and the next one.)
+    """
+
+    def _recall(self, token: Token) -> Token:
+        found = super()._recall(token)
+        if self.disk.memory is not None and self.disk.memory.entries:
+            last = self.disk.memory.entries[-1]
+            self.site.recall(last.content, last.edges)
+        return found
+
+
+class IgnoresLosses(Node):
+    """A node does not care that what a neighbour remembered is lost."""
+
+    def _note_loss(self, node: int, disk: bytes) -> None:
+        super()._note_loss(node, disk)
+        kept = self.disk.memory
+        if kept is not None:  # as if a visit had dealt with it
+            entries = tuple(one._replace(losses=len(kept.losses)) for one in kept.entries)
+            self._put("memory", kept._replace(entries=entries))
+
+
 MUTANTS: tuple[type[Node], ...] = (
     AcknowledgesBeforeCommit,
     ReleasesWithoutRegister,

@@ -16,11 +16,12 @@ from typing import cast
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
+from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
-from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 SCORES = (1.0,)
 
@@ -158,6 +159,14 @@ class ScriptedWalk:
         """Return None: nothing is wrong."""
         return None
 
+    def lineage(self, token: Token) -> Lineage:
+        """Return the lineage of a token that carries none."""
+        return Lineage()
+
+    def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
+        """Return a token that is brought back in a new epoch."""
+        return token._replace(epoch=epoch, base=token.step)
+
 
 class ScriptedSite:
     """What a node does with the model: like `levywalk.fleet.protocol.node_step.NodeSite`, but by
@@ -165,15 +174,11 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = False
+    idle = stuck = remembers = asks = False
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
         self.up: list[int] = []
-        self.memory: dict[str, AnyArray] = {}
-
-    def remember(self, kept: dict[str, AnyArray] | None) -> None:
-        """Remember nothing."""
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""

@@ -1,33 +1,49 @@
-"""The invariant I7: the updates of a walk, made again node by node, give the token's model.
+"""The invariants I7 and I8: the updates of a walk, made again node by node, give the token's model
+and what nodes remember.
 
 Nothing of `levywalk.step` is used, so that a mistake there is found here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
+from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.build import Fleet
-from levywalk.memory import Memory, Sizes, Slots
+from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
 from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an update that overflows is part of the rule
-def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
+def check_replay(
+    fleet: Fleet,
+    walk: list[int],
+    final: Token,
+    remembered: Remembered = NOTHING_REMEMBERED,
+    models: Mapping[int, Floats] | None = None,
+) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
-    token's model.
+    token's model; and I8, for updates with memory.
+
+    Parameters
+    ----------
+    remembered
+        Which disks nodes had, where memory started again, and what nodes remembered.
+    models
+        Models before some steps of that walk, which are compared as well for updates with memory.
     """
     published = fleet.published
     if published.method.node_memory or not isinstance(published.update, Sgd):
-        check_memory_replay(fleet, walk, final)
+        check_memory_replay(fleet, walk, final, remembered, models or {})
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
@@ -62,36 +78,36 @@ def typed(fleet: Fleet, model: Floats) -> Floats:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7 for any update: its own methods along the walk give the token's model.
+def check_memory_replay(
+    fleet: Fleet,
+    walk: list[int],
+    final: Token,
+    remembered: Remembered,
+    models: Mapping[int, Floats],
+) -> None:
+    """Check I7 and I8 for any update: its own methods along the walk give the token's model, and
+    what each node has on its disk after a visit. Where memory starts again is part of the walk, and
+    so is that a node with a new disk remembers nothing.
 
-    Nothing of `levywalk.step` is used. It holds without faults: what a restored token may read of a
-    node's memory is not promised yet.
+    Nothing of `levywalk.step` is used.
     """
     method = fleet.published.method
     update, detector = method.update, method.detector
-    carried = {
-        name.removeprefix("update."): array
-        for name, array in method.first_memory().items()
-        if name.startswith("update.")
-    }
     places = {v: LocalData(fleet.problem, fleet.index(v), method.n) for v in set(walk)}
-    kept = {
-        v: {
-            name: np.full(
-                kind.shape(Sizes(method.dim, int(fleet.network.degree[v]), local.n_samples)),
-                kind.initial,
-                kind.dtype,
-            )
-            for name, kind in update.node_memory.items()
-        }
-        for v, local in places.items()
-    }
+    carried = _first_carried(fleet)
+    kept: dict[tuple[int, int], dict[str, AnyArray]] = {}
     x, at, averages = typed(fleet, fleet.x0), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
+        if t in remembered.starts:
+            carried, kept = _first_carried(fleet), {}
+        if t in models and not np.array_equal(models[t], x):
+            raise Violation("I8", f"the model before step {t} at node {v} is not the replay's")
+        sizes = Sizes(method.dim, int(fleet.network.degree[v]), places[v].n_samples)
+        first = memory_arrays(update.node_memory, sizes)
+        own = kept.setdefault((v, remembered.disks.get(t, 0)), first)
         phase = method.phases[at]
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
-        given = (Memory(Slots(carried), Slots(kept[v])), places[v], weight)
+        given = (Memory(Slots(carried), Slots(own)), places[v], weight)
         words = Words(fleet.key(v), t)
         if method.moves_by_direction:
             direction = update.direction(x, *given, words)
@@ -103,8 +119,21 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         if not np.isfinite(moved).all():
             break
         x = moved
+        if t in remembered.after and update.node_memory:
+            expected = packed(own, update.node_memory)
+            if not np.array_equal(remembered.after[t][: len(expected)], expected):
+                raise Violation("I8", f"node {v} remembers after step {t} what no replay does")
         if detector is not None and at == 0 and detector.observe(averages, direction, size):
             at = len(method.phases) - 1
             detector = None
     if not np.array_equal(final.model, x):
         raise Violation("I7", f"the model is {final.model}, the replay of its walk gives {x}")
+
+
+def _first_carried(fleet: Fleet) -> dict[str, AnyArray]:
+    """Return what the first token carries for its update, by the update's own names."""
+    return {
+        name.removeprefix("update."): array
+        for name, array in fleet.published.method.first_memory().items()
+        if name.startswith("update.")
+    }

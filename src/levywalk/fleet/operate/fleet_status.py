@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.lost_updates import lost_updates
-from levywalk.fleet.operate.stopped import stopped
+from levywalk.fleet.operate.stopped import able_to_continue, stopped
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
+from levywalk.fleet.protocol.records import Began, Disk, Known, NewGeneration, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.runtime.own_disk import read_disk
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.reader import OtherLine
 
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
@@ -39,12 +40,13 @@ class NodeView(NamedTuple):
     pid: int | None
     answers: bool
     about: dict[str, Any]  # from `node_status.describe`, or from the node itself if it answers
-    lines: tuple[Archived | Began, ...]  # lines of its log that are not visits
+    lines: tuple[OtherLine, ...]  # lines of its log that are not visits
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
     continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
     measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log
+    local: bool = False  # whether it runs on this machine or nowhere, as its neighbours do
     unreached: str | None = None  # of a node elsewhere that has not answered: why
 
     @property
@@ -106,6 +108,7 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
         file.name,
         found.continued,
         found.measured,
+        local=all(peer.state is not None for peer in file.neighbours),
     )
 
 
@@ -135,6 +138,8 @@ def fleet_status(
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
         dead = stopped(views, manifest, epoch, waits, at)
+    if dead is not None and not able_to_continue(views, epoch):
+        holder = guardian = None  # what old records name is no longer true
     return {
         "name": manifest.name,
         "run": manifest.run,
@@ -148,6 +153,7 @@ def fleet_status(
         "transfers": 0 if latest is None else latest["transfers"],
         "lost_updates": lost.certain,
         "lost_updates_at_most": lost.at_most,
+        "memory_starts": _memory_starts(views, epoch),
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
@@ -167,6 +173,23 @@ def fleet_status(
         "nodes_unreached": [one.id for one in views if one.unreached is not None],
         "nodes": [_row(one, holder, guardian) for one in views],
     }
+
+
+def _memory_starts(views: Sequence[NodeView], winner: Epoch) -> list[dict[str, Any]]:
+    """Return where the memory of walk and update has started again on the way to an epoch, and why,
+    as far as the logs here tell.
+    """
+    lines = [line for one in views for line in one.lines]
+    began = {line.epoch: line for line in lines if isinstance(line, Began) and line.possible}
+    ends: dict[Epoch, float] = {winner: math.inf}
+    while winner in began:
+        ends[began[winner].parent] = min(began[winner].base, ends[winner])
+        winner = began[winner].parent
+    return [
+        line.plain()
+        for line in sorted(line for line in lines if isinstance(line, NewGeneration))
+        if line.step <= ends.get(line.token_epoch, -1)
+    ]
 
 
 def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, Any]:

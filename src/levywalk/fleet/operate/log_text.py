@@ -92,6 +92,13 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "guardian gone": lambda a: (
         f"continues without its guardian, node {a['guardian']}, which is gone"
     ),
+    "memory starts again": lambda a: (
+        f"the memory of the method starts again before update {a['step'] + 1:,}: {a['why']}"
+        + ("" if a["lost"] < 0 else f" (node {a['lost']})")
+    ),
+    "no answer": lambda a: (
+        f"node {_other(a)} does not answer before update {a['step']:,}: the walk decides without it"
+    ),
     "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (

@@ -21,7 +21,7 @@ from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.standings import Standings
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.fleet.protocol.node_step import Measured, PublishedWalk, Visit
-from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.records import Archived, Began, Line, NewGeneration
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem
@@ -294,6 +294,11 @@ def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, 
         "lost_updates": None if chain.lost is None else len(chain.lost),
         "archived": len(archived),
         "missing": list(chain.missing),
+        "memory_starts": [
+            line.plain()
+            for _, line in sorted(_lines(logs), key=lambda found: found[0])
+            if isinstance(line, NewGeneration) and line.token_epoch in dict(chain.epochs)
+        ],
         "stop": fleet.published.stop,
         "stopped_at": last.step if _is_end(last, fleet.published) else -1,
     }

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from levywalk.fleet.operate.door import Answer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.door_format import read_line_record
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import Peer
+from levywalk.fleet.storage.reader import OtherLine
 
 _MOST = 1 << 62
 _TEXT = 2000  # characters of a text that a node says
@@ -185,7 +185,7 @@ def checked_view(node: int, answer: Answer, manifest: Manifest) -> tuple[NodeVie
     limits = manifest.limits
     lines = [read_line_record(record, limits) for record in answer.records]
     last = lines.pop() if lines and isinstance(lines[-1], Visit) else None
-    others = tuple(line for line in lines if isinstance(line, Archived | Began))
+    others = tuple(line for line in lines if isinstance(line, OtherLine))
     if len(others) != len(lines):
         raise Malformed("its log has other lines than those that were asked for")
     continued = _require(answer.about.get("continued"), _list(_epoch), "list of epochs")

@@ -64,7 +64,7 @@ def stopped(
     if silence is None:
         return None
     able = able_to_continue(views, winner)
-    whole = len(views) == manifest.nodes and all("silence" in one.about for one in views)
+    whole = len(views) == manifest.nodes and all(_is_known(one) for one in views)
     dead_after = manifest.terms.dead_after
     if whole:
         quiet = silence > (DEATHS if able else 1.0) * dead_after
@@ -98,6 +98,11 @@ def stopped(
         f"{said}, because no copy of the model that could continue is left {where}: the nodes that "
         f"held and guarded it have lost their disks; do: {more}levywalk fleet revive {at}"
     )
+
+
+def _is_known(one: NodeView) -> bool:
+    """Return whether a node says when it last saw a step, or sees none because it does not run."""
+    return "silence" in one.about or (one.local and one.pid is None)
 
 
 def _is_quiet(about: Mapping[str, Any]) -> bool:

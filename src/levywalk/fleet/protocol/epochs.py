@@ -220,7 +220,7 @@ class Epochs(Membership):
         self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         """Restore a token from a copy, in a new epoch."""
-        fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
+        fresh = self.published.reopened(token, self._next_epoch(token), reason[1])
         self._seek(fresh, reason, to, now, avoid)
 
     def _seek(

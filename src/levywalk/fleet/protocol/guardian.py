@@ -7,6 +7,7 @@ from __future__ import annotations
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.ending import unsigned_ending
 from levywalk.fleet.protocol.events import Revive, Silent
+from levywalk.fleet.protocol.kept_memory import WITHOUT
 from levywalk.fleet.protocol.links import LinkKind, Right, operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
@@ -27,6 +28,7 @@ from levywalk.fleet.protocol.records import (
     Disk,
     Guarded,
     HeldStatus,
+    NewGeneration,
     RegisterValue,
 )
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -133,6 +135,7 @@ class Guardian(NextNode):
             "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
         )
         reason = LinkKind.REGENERATED, copy.epoch, self._right_to_guard(guarded)
+        copy = copy._replace(came_from=NOBODY)  # to the holder it came from somewhere, not to here
         self._bring_back(copy, reason, NOBODY, now, avoid=(guarded.holder,))
 
     def _revive(self, event: Revive, now: float) -> None:
@@ -157,7 +160,13 @@ class Guardian(NextNode):
         epoch = event.word.epoch
         self._lines.append(Archived(token, REVIVED, epoch, 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
-        fresh = token._replace(epoch=epoch, base=token.step)
+        lineage = self.published.lineage(token)
+        if lineage.since == token.hops > 0:  # see `surviving.token_of`
+            numbers = (token.step, token.hops, lineage.generation)
+            self._lines.append(NewGeneration(epoch, *numbers, WITHOUT, NOBODY))
+        fresh = self.published.reopened(token, epoch, token.epoch)
+        if held is None or held.token is not token:
+            fresh = fresh._replace(came_from=NOBODY)
         reason = LinkKind.REVIVED, token.epoch, Right(event.word)
         self._seek(fresh, reason, NOBODY, now, avoid=())
 

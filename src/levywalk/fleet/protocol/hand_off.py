@@ -43,7 +43,6 @@ persisted before. A restarted node sends again every message that still needs an
 from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Again, Turn
-from levywalk.fleet.protocol.guardian import Guardian
 from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -58,12 +57,13 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
+from levywalk.fleet.protocol.remembering import Remembering
 from levywalk.fleet.protocol.token import Token
 
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
 
 
-class HandOff(Guardian):
+class HandOff(Remembering):
     """What a node does as the holder of the token.
 
     `Guardian` and `NextNode` are its other two roles.
@@ -126,19 +126,26 @@ class HandOff(Guardian):
         if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
+        lines, asking = len(self._lines), False
         while not self._over(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
                 break
             if self.made == self.burst or (self.site.idle and self.made == _PASSES):
                 break
-            self.made += 1
-            if self.site.updates(token):
-                self._lines += self.site.lines(token, self.published.recorded(token.step))
-            token, to = self.site.decide(token)
+            if self.site.remembers and not self.made:
+                token = self._recall(token)
+            decided = self._decided(token, now)
+            if decided is None:
+                asking = True
+                break
+            self.made, lines = self.made + 1, len(self._lines)
+            token, to = decided
             if to != self.id:
                 break
-        if self.made and self.site.memory:
-            self._put("memory", self.site.kept())
+        if asking:  # what else this visit has brought about waits for the answers
+            del self._lines[lines:]
+        if self.site.remembers and self.made:
+            self._keep_memory(token, firm=self._must_renew(held._replace(token=token)))
         if to not in (NOBODY, self.id):
             held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)
@@ -148,16 +155,20 @@ class HandOff(Guardian):
             self._put("held", held._replace(status=HeldStatus.RELEASING, token=token, to=NOBODY))
             self._send(held.guardian, Renew(token, last=True))
         else:
-            held = held._replace(token=token)
-            self._put("held", held)
-            if not self._must_renew(held):
+            if self.made or not asking:
+                held = held._replace(token=token)
+                self._put("held", held)
+            if asking:
+                self._put_questions(now)
+            elif not self._must_renew(held):
                 self._commit()
                 if self.site.stuck:  # nothing changes here before a neighbour is back
                     self.retry_at = now + self.terms.retry
                 else:
                     self.out.append(Again())
                 return
-            self._send(held.guardian, Renew(token))
+            else:
+                self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:

@@ -29,6 +29,8 @@ message         from → to               meaning
                                         the final token
 `Greeting`      neighbour → neighbour   I have started; what have you seen of me?
 `Sighting`      neighbour → neighbour   the answer: this is the last that I saw of you
+`Question`      holder → neighbour      what does your memory say, as of my token's walk?
+`Answer`        neighbour → holder      the answer, for a walk that decides by its neighbours
 ==============  ======================  ============================================================
 """
 
@@ -191,6 +193,26 @@ class Sighting(NamedTuple):
     answers: bytes  # the last link of the greeting
 
 
+class Question(NamedTuple):
+    """What is asked of a neighbour's memory before a decision."""
+
+    epoch: Epoch
+    seq: int
+    hops: int  # decisions before this one
+    phase: int  # whose walk asks
+    lineage: bytes  # tells which of the neighbour's entries belong to the token's walk
+
+
+class Answer(NamedTuple):
+    """The entries that the walk asks for, as bytes; empty if they are not known any more."""
+
+    epoch: Epoch
+    seq: int
+    hops: int
+    since: int  # of the question: when the token's memory generation began
+    values: bytes
+
+
 Message = (
     Prepare
     | Prepared
@@ -211,4 +233,6 @@ Message = (
     | Finished
     | Greeting
     | Sighting
+    | Question
+    | Answer
 )

@@ -3,8 +3,8 @@ randomness.
 
 It is made of parts that build on each other: `NodeState` (disk and effects), `Witnesses` (what
 neighbours have seen of each other's starts), `Membership` (heartbeats and edges), `Epochs`,
-`HandOff`. This file adds the start, the timers, and the table that says which method takes which
-event.
+`Remembering`, `HandOff`. This file adds the start, the timers, and the table that says which method
+takes which event.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
+    Answer,
     Certificate,
     Certified,
     Exposed,
@@ -47,6 +48,7 @@ from levywalk.fleet.protocol.messages import (
     Heartbeat,
     Prepare,
     Prepared,
+    Question,
     Refused,
     Release,
     Released,
@@ -101,6 +103,8 @@ class Node(HandOff):
             Finished: self._finished,
             Greeting: self._greeting,
             Sighting: self._sighting,
+            Question: self._question,
+            Answer: self._answer,
         }
         self._events: dict[type, Callable[..., None]] = {
             Got: self._got,
@@ -119,7 +123,6 @@ class Node(HandOff):
             Leaves: self._leaves,
         }
         self._look()
-        site.remember(disk.memory)
 
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Handle one event; return the effects."""

@@ -19,15 +19,35 @@ from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Key, Words
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.lineage import (
+    LINEAGE,
+    LINEAGE_BYTES,
+    LINEAGE_MEMORY,
+    MOST_ANSWER,
+    Lineage,
+    MemoryLoss,
+)
 from levywalk.fleet.protocol.tensors import sealed_model
-from levywalk.fleet.protocol.token import Token
-from levywalk.memory import Kind, Number, PerEdge, Sizes, packed, token_bytes, unpacked
+from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.memory import (
+    Kind,
+    Number,
+    PerEdge,
+    PerNode,
+    Sizes,
+    memory_arrays,
+    packed,
+    token_arrays,
+    token_bytes,
+    unpacked,
+)
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.step import (
     DETECTOR,
     MOST_PASSES,
-    Ask,
+    UPDATE,
+    WALKS,
     Method,
     PublishedPhase,
     Site,
@@ -150,7 +170,13 @@ class PublishedWalk:
     def token_memory(self) -> dict[str, Kind]:
         """All entries that travel with the model, by full name, in the order of the bytes."""
         passes: dict[str, Kind] = {PASSES: Number(np.int64)} if self.idle else {}
-        return passes | self.method.token_memory
+        lineage = LINEAGE_MEMORY if self.remembers else {}
+        return passes | lineage | self.method.token_memory
+
+    @cached_property
+    def remembers(self) -> bool:
+        """Whether nodes keep memory, so that tokens carry their `Lineage`."""
+        return bool(self.method.node_memory)
 
     @property
     def memory_bytes(self) -> int:
@@ -159,8 +185,55 @@ class PublishedWalk:
 
     def first_token(self, model: Floats) -> Token:
         """Return the token before step 0."""
-        first = {PASSES: np.array(0)} | self.method.first_memory()
+        first = token_arrays(self.token_memory, self.dim)
         return Token.first(model, packed(first, self.token_memory))
+
+    def lineage(self, token: Token) -> Lineage:
+        """Return the ancestors and the memory generation of a token; none if nodes keep nothing."""
+        if not self.remembers:
+            return Lineage()
+        start = 8 if self.idle else 0
+        content = token.memory[start : start + LINEAGE_BYTES].tobytes()
+        return Lineage.read(np.frombuffer(content, "<i8"))
+
+    def asked(self, phase: int) -> dict[str, Kind]:
+        """Return the entries that the walk of a phase asks its neighbours for, by full name."""
+        kinds, prefix = self.method.node_memory, WALKS[phase]
+        names = self.phases[phase].walk.asks_neighbours
+        return {prefix + name: kinds[prefix + name] for name in names}
+
+    def _with_lineage(self, token: Token, lineage: Lineage) -> Token:
+        start, memory = 8 if self.idle else 0, token.memory.copy()
+        content = lineage.numbers().astype("<i8").tobytes()
+        memory[start : start + LINEAGE_BYTES] = np.frombuffer(content, np.uint8)
+        return token._replace(memory=sealed_model(memory))
+
+    def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
+        """Return a token that is brought back in a new epoch.
+
+        Parameters
+        ----------
+        parent
+            The epoch that it comes from; another one than the token's own if nobody has worked in
+            that, since it never had a guardian.
+        """
+        fresh = token._replace(epoch=epoch, base=token.step)
+        if not self.remembers or parent != token.epoch:
+            return fresh
+        return self._with_lineage(fresh, self.lineage(token).reopened(parent, token.hops))
+
+    def risen(self, token: Token, losses: tuple[MemoryLoss, ...] = ()) -> Token:
+        """Return a token with a new memory generation: what it carries for walk and update is as at
+        the beginning, and what nodes keep counts as empty.
+        """
+        kinds, lineage = self.token_memory, self.lineage(token).risen(token.hops, losses)
+        carried = unpacked(token.memory, kinds, self.dim)
+        first = token_arrays(kinds, self.dim)
+        for name in carried:
+            if name.startswith((UPDATE, *WALKS)):
+                carried[name] = first[name]
+        carried[LINEAGE] = lineage.numbers()
+        return token._replace(memory=sealed_model(packed(carried, kinds)))
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over: the last update's move is made."""
@@ -217,6 +290,9 @@ class PublishedWalk:
             passes = int(unpacked(token.memory, self.token_memory, self.dim)[PASSES])
             if not 0 <= passes <= MOST_PASSES:
                 return f"{passes} passes since the last update are impossible"
+        wrong = self.lineage(token).impossible(token.epoch, token.hops)
+        if wrong is not None:
+            return f"{wrong}: impossible"
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
@@ -240,7 +316,21 @@ class PublishedWalk:
 
 
 def check_local(design: Walk, update: Update) -> None:
-    """Refuse a method that needs more than local knowledge: a fleet has no server."""
+    """Refuse a method that needs more than local knowledge: a fleet has no server, and neighbours
+    are asked for numbers alone.
+    """
+    for part in design.phases:
+        for name in part.asks_neighbours:
+            if type(part.node_memory[name]) not in (Number, PerNode):
+                raise InvalidParameter(
+                    f"design {part.name} asks its neighbours for {name!r}, which must be one "
+                    f"number in a fleet, got {part.node_memory[name]!r}"
+                )
+        if len(part.asks_neighbours) > MOST_ANSWER // 8:
+            raise InvalidParameter(
+                f"design {part.name} asks its neighbours for {len(part.asks_neighbours)} entries, "
+                f"at most {MOST_ANSWER // 8} are possible in a fleet"
+            )
     for part in design.phases:
         if not part.local:
             raise InvalidParameter(
@@ -306,6 +396,14 @@ class Neighbour(NamedTuple):
     up: bool
 
 
+class Unanswered(Exception):
+    """A decision needs answers of neighbours that have not been asked yet."""
+
+    def __init__(self, nodes: tuple[int, ...], phase: int) -> None:
+        super().__init__(nodes, phase)
+        self.nodes, self.phase = nodes, phase
+
+
 class NodeSite:
     """One node: its data, its key, its memory, and what it knows about its neighbours.
 
@@ -320,8 +418,10 @@ class NodeSite:
     ----------
     memory
         What the node remembers, by full name; empty for a method without memory at the nodes.
-    ask
-        How neighbours are asked for an entry of their memory; None where that is not possible.
+    answers
+        What neighbours have answered, as bytes; None from one that is silent.
+    silent
+        The neighbours that were silent in the last decision.
     metrics
         What the node computes of a model on its held-out data; None if there is nothing.
     """
@@ -341,8 +441,11 @@ class NodeSite:
         method = published.method
         self._local = None if problem is None else LocalData(problem, index, method.n)
         self._site = Site(method, node, self._local, scores, [])
+        self._site.ask = self._answered
         self.memory: dict[str, AnyArray] = {}
-        self._edges: list[int] = []
+        self.answers: dict[int, bytes | None] = {}
+        self.silent: set[int] = set()
+        self.near: tuple[int, ...] = ()
         self.views: list[LocalView] = []
 
     @property
@@ -366,13 +469,35 @@ class NodeSite:
         return not token.jumping and not self.idle
 
     @property
-    def ask(self) -> Ask | None:
-        """How neighbours are asked for an entry of their memory."""
-        return self._site.ask
+    def asks(self) -> bool:
+        """Whether the walk asks neighbours before its decisions."""
+        return any(phase.asks for phase in self.published.phases)
 
-    @ask.setter
-    def ask(self, ask: Ask | None) -> None:
-        self._site.ask = ask
+    def _answered(self, name: str, nodes: Sequence[int]) -> list[Any]:
+        """Return what neighbours have answered to the question for an entry."""
+        phase = next(i for i, prefix in enumerate(WALKS) if name.startswith(prefix))
+        missing = tuple(u for u in nodes if u != self.node and u not in self.answers)
+        if missing:
+            raise Unanswered(missing, phase)
+        kinds, values = self.published.asked(phase), []
+        for u in nodes:
+            content = None if u == self.node else self.answers[u]
+            if u == self.node:
+                values.append(self.memory[name].item())
+            elif content is None:
+                self.silent.add(u)
+                values.append(None)
+            else:
+                packed_values = np.frombuffer(content, np.uint8)
+                values.append(unpacked(packed_values, kinds, self.published.dim)[name].item())
+        return values
+
+    def told(self, content: AnyArray | None, edges: tuple[int, ...], phase: int) -> bytes:
+        """Return the answer to a neighbour's question, from what is kept; empty if it does not
+        fit.
+        """
+        arrays = self._remembered(content, edges)
+        return b"" if arrays is None else packed(arrays, self.published.asked(phase)).tobytes()
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Take in the edge records; the degree counts dead neighbours too."""
@@ -390,37 +515,53 @@ class NodeSite:
             for phase, score in enumerate(self.scores)
         ]
         self._site.views = self.views
-        if self.memory:
-            self._follow_edges([u.node for u in neighbours])
-        self._edges = [u.node for u in neighbours]
+        self.near = tuple(u.node for u in neighbours)
 
-    def _follow_edges(self, edges: list[int]) -> None:
-        """Let what is remembered per edge follow the edges; a new edge begins afresh."""
-        for name, kind in self.published.method.node_memory.items():
-            if isinstance(kind, PerEdge) and edges != self._edges:
-                before = dict(zip(self._edges, self.memory[name], strict=True))
-                now = [before.get(u, kind.initial) for u in edges]
-                self.memory[name] = np.array(now, dtype=kind.dtype)
+    @property
+    def remembers(self) -> bool:
+        """Whether the node keeps memory for walk and update."""
+        return self.published.remembers
 
-    def remember(self, kept: dict[str, AnyArray] | None) -> None:
-        """Begin with what the node's disk holds; a node that holds nothing begins afresh."""
-        declared = self.published.method.node_memory
-        if not declared:
-            return
-        degree = len(self.views[0].neighbours) if self.views else 0
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The neighbours in the order of what is kept per edge; empty if nothing is."""
+        kinds = self.published.method.node_memory.values()
+        return self.near if any(isinstance(kind, PerEdge) for kind in kinds) else ()
+
+    def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
+        """Remember what was kept, as bytes, or begin afresh; return whether it fits."""
+        found = self._remembered(content, edges)
+        if found is not None:
+            self.memory = found
+        return found is not None
+
+    def _remembered(
+        self, content: AnyArray | None, edges: tuple[int, ...]
+    ) -> dict[str, AnyArray] | None:
+        """Return what was kept as arrays; None if it does not fit.
+
+        What is kept per edge follows the edges; a new edge begins afresh.
+        """
+        kinds, dim = self.published.method.node_memory, self.published.dim
         samples = 0 if self._local is None else self._local.n_samples
-        sizes = Sizes(self.published.dim, degree, samples)
-        self.memory = {
-            name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
-            for name, kind in declared.items()
-        }
-        for name, array in (kept or {}).items():
-            if name in self.memory and self.memory[name].shape == array.shape:
-                self.memory[name] = array.copy()
+        found = memory_arrays(kinds, Sizes(dim, len(self.near), samples))
+        if content is None:
+            return found
+        sizes = Sizes(dim, len(edges), samples)
+        if len(content) != sum(one.nbytes for one in memory_arrays(kinds, sizes).values()):
+            return None
+        for name, array in unpacked(content, kinds, dim, sizes).items():
+            if isinstance(kinds[name], PerEdge):
+                before = dict(zip(edges, array, strict=True))
+                for i, u in enumerate(self.near):
+                    found[name][i] = before.get(u, kinds[name].initial)
+            else:
+                found[name] = array
+        return found
 
-    def kept(self) -> dict[str, AnyArray]:
-        """Return a copy of what the node remembers, for its disk."""
-        return {name: array.copy() for name, array in self.memory.items()}
+    def kept(self) -> AnyArray:
+        """Return what the node remembers, as bytes for its disk."""
+        return sealed_model(packed(self.memory, self.published.method.node_memory))
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump or the node has no data,
@@ -449,7 +590,10 @@ class NodeSite:
             token.small_messages,
             passes,
         )
+        if self.remembers and not self.memory:
+            self.recall(None)
         self._site.memory = self.memory
+        self.silent = set()
         t = token.step if self.updates(token) else max(token.step - 1, 0)
         after, to = step(self._site, before, Words(self.key, t))
         kept = after.memory

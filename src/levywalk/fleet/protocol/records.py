@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.revocation import NOBODY_REVOKED, Revocations
@@ -108,9 +108,7 @@ class Disk:
     final: Token | None = None
     starts: Starts | None = None  # None before the first start that drew a random number
     chain: StartChain | None = None
-    memory: dict[str, AnyArray] | None = (
-        None  # what the node remembers for walk and update; None if nothing
-    )
+    memory: KeptMemory | None = None  # what the node remembers for walk and update
     end: Ending | None = None  # the last guardian's word that `final` is the end
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
@@ -150,4 +148,40 @@ class Began(NamedTuple):
         return self.parent < self.epoch
 
 
-Line = Visit | Archived | Began | Measured
+class NewGeneration(NamedTuple):
+    """A log line: with this visit the memory of walk and update starts again, and why.
+
+    There is one line for each reason.
+    """
+
+    token_epoch: Epoch
+    step: int  # updates before the visit
+    hops: int  # decisions before the visit: what is remembered of them does not count any more
+    generation: int
+    why: str  # one of `kept_memory.REASONS`
+    node: int  # whose memory is lost; -1 if there is no such node
+
+    def plain(self) -> dict[str, object]:
+        """Return what operators want to know of it, ready for JSON."""
+        return {
+            "epoch": list(self.token_epoch),
+            "step": self.step,
+            "generation": self.generation,
+            "why": self.why,
+            "node": None if self.node < 0 else self.node,
+        }
+
+
+class SilentNeighbour(NamedTuple):
+    """A log line: a neighbour did not answer before this decision, so the walk decided without it.
+
+    (What neighbours answer is not logged: it is what the replay of the walk gives.)
+    """
+
+    token_epoch: Epoch
+    step: int
+    hops: int  # decisions before this one
+    node: int
+
+
+Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour

@@ -10,8 +10,10 @@ from levywalk.fleet.protocol.token import Epoch, Token
 def token_of(line: Line, published: PublishedWalk) -> Token | None:
     """Return the token that a line of a log contains, or None.
 
-    An archived token is whole. A recorded model lacks what else travels with the model, so it is of
-    use only if nothing does; the hash over the hand-offs begins anew.
+    An archived token is whole. A recorded model lacks what else travels with the model; the hash
+    over the hand-offs begins anew. If nodes keep memory, the copy begins a new memory generation:
+    it carries what the first token carries, and what nodes remember counts as empty. If only the
+    token has memory, a recorded model is of no use.
 
     Examples
     --------
@@ -26,10 +28,14 @@ def token_of(line: Line, published: PublishedWalk) -> Token | None:
     """
     if isinstance(line, Archived):
         return line.token
-    if not isinstance(line, Visit) or line.model is None or published.memory_bytes:
+    if not isinstance(line, Visit) or line.model is None:
+        return None
+    if published.memory_bytes and not published.remembers:
         return None
     epoch = Epoch(*line.token_epoch)
-    first = Token.first(line.model)
+    first = published.first_token(line.model)
+    if published.remembers and line.hops:
+        first = published.risen(first._replace(hops=line.hops))
     return first._replace(
         epoch=epoch,
         seq=line.transfers,

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from levywalk import checks
 
+DEPTH, MOST_DEPTH = 4, 100
+
 
 class GuardianPolicy(StrEnum):
     """What a holder does when its guardian is silent."""
@@ -33,6 +35,9 @@ class HandOffTerms:
         seconds after which an unanswered message is sent again.
     start
         The node where the walk starts, which alone may open the first epoch; None for any node.
+    memory_depth
+        How many earlier states of its memory a node keeps, for methods with memory at the nodes: an
+        older copy of the token finds what it needs after at most so many later visits to a node.
 
     Examples
     --------
@@ -47,9 +52,11 @@ class HandOffTerms:
     dead_after: float = 60.0
     retry: float = 1.0
     start: int | None = None
+    memory_depth: int = DEPTH
 
     def __post_init__(self) -> None:
         checks.integer("renew_after", self.renew_after, low=1)
+        checks.integer("memory_depth", self.memory_depth, low=1, high=MOST_DEPTH)
         checks.choice("policy", self.policy, tuple(GuardianPolicy))
         object.__setattr__(self, "policy", GuardianPolicy(self.policy))
         for name in ("heartbeat", "dead_after", "retry"):

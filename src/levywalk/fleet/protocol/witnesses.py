@@ -31,6 +31,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Turn,
 )
+from levywalk.fleet.protocol.kept_memory import NOTHING_KEPT
 from levywalk.fleet.protocol.messages import (
     Exposed,
     Fenced,
@@ -171,6 +172,8 @@ class Witnesses(NodeState):
         answer = seen.told(message)
         if not disagreement(message, answer):
             after = seen.after(message)
+            if seen.origin not in (b"", after.origin) and not seen.gone:
+                self._note_loss(sender, seen.origin)
             if after != seen:
                 self._see_neighbour(sender, after)
             if (after.origin, after.number) != (seen.origin, seen.number):
@@ -243,6 +246,8 @@ class Witnesses(NodeState):
         the node goes on without it, as soon as it may act.
         """
         if self.disk.starts is None or node not in self.disk.edges:
+            if node in self.disk.edges and node not in self._known_losses():
+                self._note_loss(node, b"")
             self._go_on_without(node, now)
             return
         self._owe(node)
@@ -254,7 +259,17 @@ class Witnesses(NodeState):
         """Note that a neighbour is gone for good, and that this was not acted on yet."""
         if self.disk.starts is not None and node in self.disk.edges:
             seen = self.sightings.get(node, Seen())
+            if not seen.gone:
+                self._note_loss(node, seen.origin)
             self._see_neighbour(node, seen._replace(gone=True, owed=True))
+
+    def _note_loss(self, node: int, disk: bytes) -> None:
+        """Note that what a neighbour remembered is lost for good: with its disk, or with it."""
+        if self.site.remembers:
+            self._put("memory", (self.disk.memory or NOTHING_KEPT).with_loss(node, disk))
+
+    def _known_losses(self) -> set[int]:
+        return {loss.node for loss in (self.disk.memory or NOTHING_KEPT).losses}
 
     def _settle_debts(self, now: float) -> None:
         """Go on without the neighbours of which the operator has said so."""

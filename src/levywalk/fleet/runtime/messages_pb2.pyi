@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "revoked")
+    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "question", "answer", "revoked")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,8 @@ class Frame(_message.Message):
     EXPOSED_FIELD_NUMBER: _ClassVar[int]
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SIGHTING_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     sender: int
     start: int
@@ -57,8 +59,10 @@ class Frame(_message.Message):
     exposed: Exposed
     greeting: Greeting
     sighting: Sighting
+    question: Question
+    answer: Answer
     revoked: Revoked
-    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ...) -> None: ...
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., question: _Optional[_Union[Question, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
@@ -411,3 +415,31 @@ class Sighting(_message.Message):
     replaced: bool
     answers: bytes
     def __init__(self, origin: _Optional[bytes] = ..., number: _Optional[int] = ..., link: _Optional[bytes] = ..., commits: _Optional[int] = ..., replaced: _Optional[bool] = ..., answers: _Optional[bytes] = ...) -> None: ...
+
+class Question(_message.Message):
+    __slots__ = ("epoch", "seq", "hops", "phase", "lineage")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    hops: int
+    phase: int
+    lineage: bytes
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., hops: _Optional[int] = ..., phase: _Optional[int] = ..., lineage: _Optional[bytes] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("epoch", "seq", "hops", "since", "values")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    hops: int
+    since: int
+    values: bytes
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., hops: _Optional[int] = ..., since: _Optional[int] = ..., values: _Optional[bytes] = ...) -> None: ...

@@ -14,20 +14,20 @@ import numpy as np
 
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk
+from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.reader import OtherLine, StoreReader
 from levywalk.fleet.storage.rows import LogDamage
 
 
 class DiskView(NamedTuple):
     """What a node's disk tells."""
 
-    lines: tuple[Archived | Began, ...] = ()  # of its log, that are not visits
+    lines: tuple[OtherLine, ...] = ()  # of its log, that are not visits
     last: Visit | None = None  # the last line of its log
     continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
     measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log

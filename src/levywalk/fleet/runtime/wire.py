@@ -26,6 +26,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.revocation import Revocation
@@ -59,6 +60,8 @@ _MOST = {
     "software": 100,
     "proof": 64,
     "links": LINK * KEPT_LINKS,
+    "lineage": LINEAGE_BYTES,
+    "values": MOST_ANSWER,
 }  # others: 32
 _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 

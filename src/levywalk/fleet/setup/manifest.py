@@ -25,12 +25,17 @@ from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
 from levywalk.fleet.protocol.schema import TensorSchema
-from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
+from levywalk.fleet.protocol.terms import DEPTH, MOST_DEPTH, GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.first_model import read_first_model
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
-from levywalk.fleet.setup.manifest_model import read_named_model, read_problem, read_vector
+from levywalk.fleet.setup.manifest_model import (
+    fitted_update,
+    read_named_model,
+    read_problem,
+    read_vector,
+)
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
@@ -245,6 +250,9 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     problem, code = read_problem(top)
     dim, itemsize, x0, arrays, first = read_vector(top) if code is None else read_named_model(top)
     design, update = _methods(top)
+    loss = None if code is not None else _recipe(problem, "loss", "loss")
+    if loss is not None:
+        update = fitted_update(top, update, loss, dim)
     phases = _phases(top, design)
     published, start = _walk(
         top, design, update, (dim, itemsize, code is None), phases, nodes, idle
@@ -261,7 +269,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         network.text("name"),
         nodes,
         network.choice("self_loops", SELF_LOOPS),
-        None if code is not None else _recipe(problem, "loss", "loss"),
+        loss,
         0.0 if code is not None else problem.number("ridge", low=0.0),
         problem.number("mean_smoothness", low=0.0, low_open=True),
         design,
@@ -270,7 +278,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         x0,
         draws.integer("seed", low=0, high=_MOST_SEED),
         draws.flag("shared_key"),
-        _terms(top, hashlib.sha256(text).digest(), start),
+        _terms(top, hashlib.sha256(text).digest(), start, remembers=published.remembers),
         idle,
         code,
         first,
@@ -439,14 +447,14 @@ def _walk(
     return published, start
 
 
-def _terms(top: Fields, digest: bytes, start: int) -> HandOffTerms:
-    table = top.table(
-        "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
-    )
+def _terms(top: Fields, digest: bytes, start: int, *, remembers: bool) -> HandOffTerms:
+    needed = ("renew_after", "policy", "heartbeat", "dead_after", "retry")
+    table = top.table("handoff", needed=(*needed, *(("memory_depth",) if remembers else ())))
+    depth = table.integer("memory_depth", low=1, high=MOST_DEPTH) if remembers else DEPTH
     heartbeat, dead_after, retry = (
         table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
         for key in ("heartbeat", "dead_after", "retry")
     )
     renew_after = table.integer("renew_after", low=1, high=_MOST_STEPS)
     policy = table.choice("policy", tuple(GuardianPolicy))
-    return HandOffTerms(digest, renew_after, policy, heartbeat, dead_after, retry, start)
+    return HandOffTerms(digest, renew_after, policy, heartbeat, dead_after, retry, start, depth)

@@ -34,6 +34,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     check_real(design, published.update)
     idle = [v for v in range(fleet.network.n) if fleet.index(v) < 0] if published.idle else []
+    left_out = ("run", "start", *(() if published.remembers else ("memory_depth",)))
     return {
         "format": FORMAT,
         "run": run,
@@ -62,9 +63,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "seed": int(fleet.seed),
             "shared_key": fleet.shared_key,
         },
-        "handoff": {
-            key: value for key, value in _written(terms).items() if key not in ("run", "start")
-        },
+        "handoff": {key: value for key, value in _written(terms).items() if key not in left_out},
     }
 
 
@@ -100,22 +99,12 @@ def check_real(design: Walk, update: Update) -> None:
     """Refuse what real nodes cannot do yet, or never can, by its name."""
     check_local(design, update)
     for part in design.phases:
-        if part.node_memory or part.asks_neighbours:
-            raise InvalidParameter(
-                f"design {part.name} keeps memory at the nodes, which real nodes cannot do yet; "
-                "levywalk fleet simulate and levywalk run can"
-            )
         if isinstance(part.target, Scores):
             raise InvalidParameter(
                 f"target of design {part.name} must be uniform, importance, degree or mixed in a "
                 "fleet, got "
                 f"{part.target!r}: a node computes its own score"
             )
-    if update.node_memory:
-        raise InvalidParameter(
-            f"update {update.name} keeps memory at the nodes, which real nodes cannot do yet; "
-            "levywalk fleet simulate and levywalk run can"
-        )
 
 
 def memory_schema(published: PublishedWalk) -> list[dict[str, Any]]:

@@ -12,9 +12,12 @@ from levywalk.fleet.protocol.schema import DTYPES
 from levywalk.fleet.setup.built import VECTOR, is_vector
 from levywalk.fleet.setup.fields import Fields
 from levywalk.fleet.setup.model_code import ModelCode
+from levywalk.problem.linear import GeneralizedLinear
+from levywalk.problem.losses import Loss
 from levywalk.problem.named import ModelArrays
 from levywalk.remedy import typed
 from levywalk.room import require_bytes
+from levywalk.updates import Update
 
 _MOST_DIM = 1 << 27  # a model of 1 GiB
 _COPIES = 4  # of a model at a node: held, guarded, arriving and being written
@@ -116,3 +119,20 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, ModelArrays | None, None
     if not held:
         raise model.bad("x0", "numbers that float32 can hold")
     return dim, itemsize, x0, arrays, None
+
+
+class _AnyShard(GeneralizedLinear):
+    """The problem of any node, as far as a manifest tells: its loss and its dimension."""
+
+    def __init__(self, loss: Loss, dim: int) -> None:
+        self.sample_loss, self.dim = loss, dim
+
+
+def fitted_update(top: Fields, update: Update, loss: Loss, dim: int) -> Update:
+    """Return the update with the memory that suits the loss, the same at every node."""
+    try:
+        return update.fitted(_AnyShard(loss, dim))
+    except AttributeError as error:  # of a user's own update
+        raise top.bad(
+            "update", f"an update that is fitted to a loss and a dimension alone ({error})"
+        ) from None

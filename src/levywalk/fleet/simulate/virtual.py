@@ -12,7 +12,7 @@ The fleet, its faults and its result are one file, because none is of use withou
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from typing import Any, NamedTuple
@@ -263,15 +263,6 @@ class VirtualFleet:
             self.messages += 1
         self._perform(v, machine, node.receive(event, self.now))
 
-    def _ask(self, name: str, nodes: Sequence[int]) -> list[Any]:
-        """Return an entry of neighbours' memory; None from one that does not run."""
-        answers: list[Any] = []
-        for u in nodes:
-            node = self.machines[u].node
-            entry = None if node is None else node.site.memory[name]
-            answers.append(entry if entry is None or entry.ndim else entry.item())
-        return answers
-
     # Effects
 
     def _tell(self, v: int, event: Event) -> None:
@@ -338,7 +329,6 @@ class VirtualFleet:
         """Start a node's process with its disk."""
         machine = self.machines[v]
         machine.node = self.fleet.node(v, Disk(**machine.disk), self.signers.get(v))
-        machine.node.site.ask = self._ask
         machine.timer_at = float("inf")
         self._running += 1
         if machine.disk["final"] is not None:

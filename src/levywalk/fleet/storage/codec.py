@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -38,8 +39,10 @@ from levywalk.fleet.protocol.records import (
     HeldStatus,
     Known,
     Line,
+    NewGeneration,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -69,6 +72,7 @@ from levywalk.fleet.storage.field_kinds import (
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 2
@@ -201,6 +205,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     8: (tuple, LiesField()),
     9: (Starts, StartsField()),
     10: (StartChain, ChainField()),
+    11: (KeptMemory, MemoryField()),
     16: (
         Visit,
         RecordField(
@@ -221,6 +226,11 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     20: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
+    21: (
+        NewGeneration,
+        RecordField(NewGeneration, _EPOCH, COUNT, COUNT, COUNT, ChoiceField(REASONS), INT),
+    ),
+    22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
     40: (Revocations, RevocationsField()),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
@@ -238,9 +248,10 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "revoked": (Revocations,),
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
+    "memory": (KeptMemory, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
-LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour)
 
 
 def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:

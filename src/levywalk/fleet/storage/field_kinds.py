@@ -326,7 +326,7 @@ class ArrayField:
         if size > len(source.data) - source.at:
             raise Malformed("it ends early")
         limits = source.limits
-        most = limits.dim if self.itemsize == 8 else limits.memory
+        most = {"model": limits.dim, "memory": limits.memory}.get(self.name)
         schema = limits.schema if self.itemsize == 8 else None
         incoming = Incoming(
             self.name, size, most, hashed=False, itemsize=self.itemsize, schema=schema

@@ -12,7 +12,14 @@ from typing import Any, Self, cast
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    Disk,
+    HeldStatus,
+    Line,
+    NewGeneration,
+)
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
@@ -28,6 +35,7 @@ from levywalk.fleet.storage.rows import REMEDY, SHORT_SUM, LogDamage, StoredRow,
 from levywalk.fleet.storage.schema import APPLICATION, NOT_VISITS, OLDER, SCHEMA
 
 NEEDED = ("known", "own", "edges")
+OtherLine = Archived | Began | NewGeneration  # lines of a log that are not visits
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one
@@ -171,20 +179,20 @@ class StoreReader:
                 return
             size = _PAGE
 
-    def without_visits(self, damage: list[LogDamage] | None = None) -> Iterator[Archived | Began]:
+    def without_visits(self, damage: list[LogDamage] | None = None) -> Iterator[OtherLine]:
         """Yield the lines of the log that are not visits, in order.
 
         Visits, which are most lines, are not read. For ``damage`` see `lines`.
         """
         return (line for _, line in self._others(damage))
 
-    def _others(self, damage: list[LogDamage] | None) -> Iterator[tuple[int, Archived | Began]]:
+    def _others(self, damage: list[LogDamage] | None) -> Iterator[tuple[int, OtherLine]]:
         found = self._rows(
             f"SELECT number, value, models, sum FROM lines WHERE {NOT_VISITS} ORDER BY number"
         )
         for row in found:
             line = self._read(row, damage)
-            if isinstance(line, Archived | Began):
+            if isinstance(line, OtherLine):
                 yield row[0], line
 
     def _read(self, row: tuple[Any, ...], damage: list[LogDamage] | None) -> Line | None:
@@ -398,8 +406,9 @@ class StoreReader:
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if name == "memory":
-                    incoming = Incoming(name, size, self.limits.memory, itemsize=1)
+                if name != "model":
+                    most = self.limits.memory if name == "memory" else None
+                    incoming = Incoming(name, size, most, itemsize=1)
                 else:
                     incoming = Incoming(name, size, self.limits.dim, schema=self.limits.schema)
                 while chunk := file.read(CHUNK):

@@ -432,7 +432,10 @@ class NodeStore(StoreReader):
 
 def whole(disk: Disk) -> Persist:
     """Return the change that writes a whole disk. It is the first change of a new store."""
-    return Persist({name: getattr(disk, name) for name in SLOTS}, ())
+    slots = {name: getattr(disk, name) for name in SLOTS}
+    if disk.memory is None:
+        del slots["memory"]  # most fleets have none
+    return Persist(slots, ())
 
 
 def _write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
