@@ -127,6 +127,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "final": st.none() | tokens,
     "end": st.none() | ends,
     "liars": st.lists(lies, max_size=3).map(tuple),
+    "revoked": st.lists(revocations, max_size=3).map(lambda words: Revocations(tuple(words))),
     "starts": st.none()
     | st.builds(
         Starts,
