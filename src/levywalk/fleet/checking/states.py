@@ -218,8 +218,8 @@ class Nodes:
         node = self._machine(v, before, move.hears)
         try:
             effects = node.receive(self._event(v, node, move), 0.0)
-        except Violation as found:  # of the scripted memory
-            self.problem = (found.which, str(found))
+        except Violation as broken:  # of the scripted memory
+            self.problem = (broken.which, str(broken))
             return [MoveOutcome(memory, 0, 0)]
         found = list(self._performed(v, memory, effects))
         if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
