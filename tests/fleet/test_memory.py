@@ -273,6 +273,8 @@ def test_a_walk_that_asks_is_that_of_the_reference_backend():
     trace = lw.run(fleet.network, problem(), fleet.design, **given)
     assert np.array_equal(virtual.final.model, trace.model[0])
     assert virtual.final.small_messages == trace.small_messages[0, -1] == 2 * (N - 1) * 120
+    for machine in virtual.machines:  # each visit ended with a move, of which others have copies
+        assert all(one.firm for one in machine.disk["memory"].entries[:-1])
 
 
 def test_a_neighbour_that_does_not_answer_is_left_out_and_the_log_says_so():

@@ -271,9 +271,10 @@ class PublishedWalk:
             passes = int(unpacked(token.memory, self.token_memory, self.dim)[PASSES])
             if not 0 <= passes <= MOST_PASSES:
                 return f"{passes} passes since the last update are impossible"
-        wrong = self.lineage(token).impossible(token.epoch, token.hops)
-        if wrong is not None:
-            return f"{wrong}: impossible"
+        if self.remembers:
+            wrong = self.lineage(token).impossible(token.epoch, token.hops)
+            if wrong is not None:
+                return f"{wrong}: impossible"
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
