@@ -42,6 +42,7 @@ from levywalk.fleet.protocol.records import (
     RegisterValue,
     SilentNeighbour,
 )
+from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import (
     CHUNK,
@@ -78,6 +79,7 @@ openings = st.builds(
 rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
 pardons = st.builds(Pardon, ints, epochs, signatures)
+revocations = st.builds(Revocation, ints, epochs, signatures)
 lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -125,6 +127,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "final": st.none() | tokens,
     "end": st.none() | ends,
     "liars": st.lists(lies, max_size=3).map(tuple),
+    "revoked": st.lists(revocations, max_size=3).map(lambda words: Revocations(tuple(words))),
     "starts": st.none()
     | st.builds(
         Starts,
@@ -293,11 +296,14 @@ def test_the_format_is_what_it_was() -> None:
         NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
         SilentNeighbour(FIRST, 1, 2, 3),
     )
-    later = {Measured, Starts, StartChain, *map(type, remembered)}  # kinds that were added later
+    # kinds that were added later
+    later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
     assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
+    revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "77ed3fde167ccc1d"
     assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
 
 

@@ -9,11 +9,12 @@ from levywalk.fleet.checking.mutants import (
     AcknowledgesBeforeCommit,
     AnnouncesUnguarded,
     GenesisWithoutGuardian,
+    ReadsTheNewestMemory,
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
 )
 from levywalk.fleet.checking.small_fleet import SmallFleet
-from levywalk.fleet.checking.small_fleets import PATH, SMALL_FLEETS, TRIANGLE
+from levywalk.fleet.checking.small_fleets import PATH, REMEMBERING_FLEETS, SMALL_FLEETS, TRIANGLE
 from levywalk.fleet.checking.verdicts import judge_facts
 from levywalk.fleet.protocol.messages import (
     Certificate,
@@ -43,6 +44,25 @@ def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: 
     assert found.complete
     assert found.states > 1_000
     assert found.most_lost <= setting.renew_after
+
+
+@pytest.mark.parametrize(
+    "setting",
+    mostly_more(REMEMBERING_FLEETS, lambda setting: setting.name == "path, memory and a death"),
+    ids=lambda setting: setting.name,
+)
+def test_nothing_that_can_happen_bends_what_nodes_remember(setting: SmallFleet) -> None:
+    found = Explorer(setting).run()
+    assert found.violation is None, str(found.violation)
+    assert found.complete
+    assert found.states > 900
+
+
+def test_a_node_that_reads_its_newest_memory_is_caught() -> None:
+    found = Explorer(REMEMBERING_FLEETS[0], ReadsTheNewestMemory, live=False).run()
+    assert found.violation is not None
+    assert found.violation.invariant == "I8"
+    assert "1: turn" in str(found.violation)
 
 
 @pytest.mark.parametrize(

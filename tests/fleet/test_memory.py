@@ -9,6 +9,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking.faults import draw
+from levywalk.fleet.checking.logs import Piece, judge
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import IgnoresLosses, ReadsTheNewestMemory
 from levywalk.fleet.checking.schedules import sweep
@@ -251,6 +252,8 @@ def test_restored_tokens_read_what_belongs_to_them(design: lw.Walk, update: Any)
     assert generations(virtual) == []
     ancestors = virtual.fleet.published.lineage(virtual.final).ancestors
     assert len(ancestors) == virtual.final.epoch.counter >= 1
+    logs = [Piece(v, lines, virtual.final) for v, lines in virtual.logs.items()]
+    assert judge(virtual.fleet, logs).models > 100  # as a real fleet's folders are judged
     kept = [machine.disk["memory"] for machine in virtual.machines]
     assert all(len(one.entries) <= 1 + QUICK.memory_depth for one in kept)
 
@@ -270,6 +273,8 @@ def test_a_walk_that_asks_is_that_of_the_reference_backend():
     trace = lw.run(fleet.network, problem(), fleet.design, **given)
     assert np.array_equal(virtual.final.model, trace.model[0])
     assert virtual.final.small_messages == trace.small_messages[0, -1] == 2 * (N - 1) * 120
+    for machine in virtual.machines:  # each visit ended with a move, of which others have copies
+        assert all(one.firm for one in machine.disk["memory"].entries[:-1])
 
 
 def test_a_neighbour_that_does_not_answer_is_left_out_and_the_log_says_so():

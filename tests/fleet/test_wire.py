@@ -47,6 +47,7 @@ from tests.fleet.test_codec import (
     large,
     lies,
     links,
+    revocations,
     scores,
     token_with,
     tokens,
@@ -60,6 +61,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     Certificate: certificates,
     EpochLink: links,
     Lie: lies,
+    Revocation: revocations,
     Ending: ends,
     int: counts,
     bool: st.booleans(),
@@ -166,6 +168,8 @@ def test_the_format_is_what_it_was() -> None:
     """If this fails, nodes of another version are no longer understood: give `FORMAT` another
     number.
     """
+    revoked = encode_frame(PEER, EXAMPLES["Revoked"], b"c")[0]
+    assert hashlib.sha256(revoked).hexdigest()[:16] == "e2b4d3328f1fa392"
     later = (messages.Question, messages.Answer)  # messages that were added later
     added = b"".join(encode_frame(PEER, EXAMPLES[kind.__name__], b"c")[0] for kind in later)
     assert hashlib.sha256(added).hexdigest()[:16] == "34d8635e41629e67"
@@ -174,7 +178,7 @@ def test_the_format_is_what_it_was() -> None:
         *(
             encode_frame(PEER, message, b"c")[0]
             for message in EXAMPLES.values()
-            if not isinstance(message, later)
+            if not isinstance(message, (*later, messages.Revoked))
         ),
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))

@@ -66,7 +66,11 @@ from typing import Any
 from levywalk.fleet.checking.exploration import Counterexample, Exploration, ExploredStep
 from levywalk.fleet.checking.fair_runs import FairRuns
 from levywalk.fleet.checking.small_fleet import SmallFleet
-from levywalk.fleet.checking.small_fleets import LARGER_FLEETS, SMALL_FLEETS
+from levywalk.fleet.checking.small_fleets import (
+    LARGER_FLEETS,
+    REMEMBERING_FLEETS,
+    SMALL_FLEETS,
+)
 from levywalk.fleet.checking.states import (
     ALL,
     DiskValue,
@@ -432,7 +436,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also the fleets that take minutes")
     parser.add_argument("names", nargs="*", help="only the fleets with these names")
     chosen = parser.parse_args(arguments)
-    for setting in (*SMALL_FLEETS, *LARGER_FLEETS) if chosen.all or chosen.names else SMALL_FLEETS:
+    small = (*SMALL_FLEETS, *REMEMBERING_FLEETS)
+    for setting in (*small, *LARGER_FLEETS) if chosen.all or chosen.names else small:
         if not chosen.names or setting.name in chosen.names:
             found = Explorer(setting).run()
             _say(found)

@@ -1,4 +1,4 @@
-"""Check real fleets: I1 to I7, and what was lost, from the folders that the nodes have left.
+"""Check real fleets: I1 to I8, and what was lost, from the folders that the nodes have left.
 
 `Invariants` sees every write when it happens. Real nodes write on their own, so everything is
 checked afterwards, from their logs: which node made which update of which epoch, after how many
@@ -11,6 +11,8 @@ protocol.
 - I5: in one log, epochs never fall.
 - I6: each (epoch, step) is logged once, and none in between is missing.
 - I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
+- I8: if nodes remember, every model of the walk that counts is that of the replay, with what nodes
+  remembered and where memory started again.
 - Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs. Only
   under the policy "eager" and after the operator has revived the walk may it be more: whole
   branches. They are counted, too.
@@ -23,6 +25,7 @@ the caller checks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -33,6 +36,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
+from levywalk.fleet.checking.memory_watch import Remembered
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay, typed
 from levywalk.fleet.operate.folder import FleetFolder
@@ -138,14 +142,15 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     50
     """
     visits, began, archived = _sorted(logs)
+    remembers = fleet.published.remembers
     _check_single(visits)
     revived = {line.by for _, line in archived if line.what == REVIVED} & set(began)
     _check_fences(visits, [one for epoch, one in began.items() if epoch not in revived])
     _check_whole(visits, began)
     lineage = _lineage(began)
-    models = _check_models(fleet, visits, began)
+    models = 0 if remembers else _check_models(fleet, visits, began)
     winning = _winning(visits, lineage)
-    _check_last(fleet, winning, logs)
+    models += _check_last(fleet, winning, logs)
     lost = _lost(fleet, visits, lineage, revived)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation(
@@ -301,17 +306,44 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
     return compared
 
 
-def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[Piece]) -> None:
-    """Check that the newest model on any disk is that of the winning walk."""
+def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[Piece]) -> int:
+    """Check that the newest model on any disk is that of the winning walk; if nodes remember, also
+    every model in their logs (I8). Return how many of those there were.
+    """
     tokens = [piece.token for piece in logs if piece.token is not None]
     last = max(tokens, key=lambda token: (token.epoch, token.step), default=None)
-    if last is not None:
-        walk = [v for v, line in winning if line.step < last.step]
-        if len(walk) != last.step:
-            raise Violation(
-                "I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them"
-            )
-        check_replay(fleet, [*walk, -1], last)
+    if last is None:
+        return 0
+    steps = [(v, line) for v, line in winning if line.step < last.step]
+    if len(steps) != last.step:
+        raise Violation(
+            "I6", f"the token has made {last.step} updates, the logs have {len(steps)} of them"
+        )
+    walk = [*(v for v, _ in steps), -1]
+    if not fleet.published.remembers:
+        check_replay(fleet, walk, last)
+        return 0
+    models = {line.step: line.model for _, line in steps if line.model is not None}
+    check_replay(fleet, walk, last, _remembered(fleet, logs, last), models)
+    return len(models)
+
+
+def _remembered(fleet: Fleet, logs: Sequence[Piece], last: Token) -> Remembered:
+    """Return which disk made each step of the token's walk, and where memory started again."""
+    lineage, seen = fleet.published.lineage(last), Counter[int]()
+    disks: dict[int, int] = {}
+    starts: set[int] = set()
+    for piece in logs:
+        for line in piece.lines:
+            if not isinstance(line, Visit | NewGeneration):
+                continue
+            reach = lineage.reach(Epoch(*line.token_epoch), last.epoch)
+            if line.hops < reach and isinstance(line, Visit):
+                disks[line.step] = seen[piece.node]
+            elif line.hops < reach:
+                starts.add(line.step)
+        seen[piece.node] += 1
+    return Remembered(disks, frozenset(starts), {})
 
 
 def _lost(

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
-from levywalk.fleet.protocol.lineage import Lineage
+from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.protocol.lineage import Lineage, MemoryLoss
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
@@ -34,6 +35,23 @@ class Applied(tuple[tuple[int, int], ...]):
 
     __slots__ = ()
     itemsize = 8  # as float64 has
+
+    @property
+    def data(self) -> bytes:
+        """Return its bytes."""
+        return repr(tuple(self)).encode()
+
+    @property
+    def nbytes(self) -> int:
+        """Return the number of its bytes."""
+        return len(self.data)
+
+
+class CarriedLineage(tuple[Any, ...]):
+    """What a token with memory carries: its lineage. It can be hashed and has bytes."""
+
+    __slots__ = ()
+    itemsize = 1
 
     @property
     def data(self) -> bytes:
@@ -77,6 +95,9 @@ class SmallFleet:
         Nodes that may leave.
     forgetful
         The node that may lose its disk, once, and start again without it.
+    remembers
+        Whether each node remembers at which steps it was visited. What it reads must be the visits
+        that the token's model contains (I8), since the token's memory generation began.
     """
 
     name: str
@@ -92,6 +113,7 @@ class SmallFleet:
     revivals: int = 0
     leaving: tuple[int, ...] = ()
     forgetful: int = NOBODY
+    remembers: bool = False
 
     @property
     def n(self) -> int:
@@ -126,7 +148,8 @@ class SmallFleet:
     def token(self) -> Token:
         """Return the first token."""
         return Token.first(np.zeros(0))._replace(
-            model=cast(Floats, Applied()), memory=cast(AnyArray, ())
+            model=cast(Floats, Applied()),
+            memory=cast(AnyArray, CarriedLineage(Lineage()) if self.remembers else ()),
         )
 
     def choice(self, v: int, move: str, up: Sequence[int]) -> int:
@@ -145,7 +168,7 @@ class ScriptedWalk:
     """Says when the scripted walk ends. It accepts every token."""
 
     def __init__(self, setting: SmallFleet) -> None:
-        self.steps = len(setting.script)
+        self.steps, self.remembers = len(setting.script), setting.remembers
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over."""
@@ -160,12 +183,21 @@ class ScriptedWalk:
         return None
 
     def lineage(self, token: Token) -> Lineage:
-        """Return the lineage of a token that carries none."""
-        return Lineage()
+        """Return the ancestors and the memory generation of a token."""
+        return Lineage(*token.memory) if self.remembers else Lineage()
 
     def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
         """Return a token that is brought back in a new epoch."""
-        return token._replace(epoch=epoch, base=token.step)
+        fresh = token._replace(epoch=epoch, base=token.step)
+        if not self.remembers or parent != token.epoch:
+            return fresh
+        lineage = self.lineage(token).reopened(parent, token.hops)
+        return fresh._replace(memory=cast(AnyArray, CarriedLineage(lineage)))
+
+    def risen(self, token: Token, losses: tuple[MemoryLoss, ...] = ()) -> Token:
+        """Return a token with a new memory generation."""
+        lineage = self.lineage(token).risen(token.hops, losses)
+        return token._replace(memory=cast(AnyArray, CarriedLineage(lineage)))
 
 
 class ScriptedSite:
@@ -174,11 +206,40 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = remembers = asks = False
+    idle = stuck = asks = False
+    edges: tuple[int, ...] = ()
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
+        self.remembers = setting.remembers
+        self.visits: tuple[int, ...] = ()  # the steps that the node remembers
         self.up: list[int] = []
+
+    def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
+        """Remember what was kept."""
+        self.visits = () if content is None else cast("tuple[int, ...]", content)
+        return True
+
+    def kept(self) -> AnyArray:
+        """Return what the node remembers."""
+        return cast(AnyArray, self.visits)
+
+    def _remember(self, token: Token) -> None:
+        """Check that the node remembers its visits that the model contains, and add this one.
+
+        Without jumps the number of decisions is that of steps. A node that has lost its disk
+        remembers nothing, until the memory starts again.
+        """
+        since = self.published.lineage(token).since
+        true = tuple(step for step, v in applied(token) if v == self.node and step >= since)
+        lost = self.setting.forgetful == self.node and true[len(true) - len(self.visits) :]
+        if self.visits not in (true, lost):
+            raise Violation(
+                "I8",
+                f"node {self.node} remembers the steps {self.visits} before step {token.step} of "
+                f"{tuple(token.epoch)}, the model contains {true}",
+            )
+        self.visits = (*self.visits, token.step)
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""
@@ -194,6 +255,8 @@ class ScriptedSite:
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Note the update, unless in a jump, and look up the move."""
+        if self.remembers:
+            self._remember(token)
         if not token.jumping:
             model = Applied((*applied(token), (token.step, self.node)))
             token = token._replace(step=token.step + 1, model=cast(Floats, model))

@@ -36,6 +36,19 @@ SMALL_FLEETS = (
     SmallFleet("star", STAR, ("on", "back"), start=1, silences=0, mortal=(1, 2, 3)),
     SmallFleet("square", SQUARE, ("on", "on"), silences=0, mortal=(0, 1)),
 )
+# Nodes that remember, in networks in which the model comes back to them.
+REMEMBERING_FLEETS = (
+    SmallFleet("path, memory", PATH, ("on", "back", "on"), silences=1, remembers=True),
+    SmallFleet(
+        "path, memory and a death", PATH, ("on", "back"), silences=0, mortal=(0, 2), remembers=True
+    ),
+    SmallFleet(
+        "path, memory and a revival", PATH, ("on", "back"), silences=0, revivals=1, remembers=True
+    ),
+    SmallFleet(
+        "path, memory that is lost", PATH, ("on", "back"), silences=0, forgetful=0, remembers=True
+    ),
+)
 LARGER_FLEETS = (
     SmallFleet("path, silence and first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import (
     Effect,
@@ -27,6 +28,7 @@ from levywalk.fleet.protocol.events import (
 )
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
@@ -79,6 +81,7 @@ class DiskValue(NamedTuple):
     final: Token | None
     end: Ending | None
     liars: tuple[Lie, ...]
+    memory: KeptMemory | None = None
 
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
@@ -92,6 +95,7 @@ class DiskValue(NamedTuple):
             disk.final,
             disk.end,
             disk.liars,
+            disk.memory,
         )
 
     def disk(self) -> Disk:
@@ -101,6 +105,7 @@ class DiskValue(NamedTuple):
             *(self.known, self.own, edges, self.held, self.guarded, self.final),
             end=self.end,
             liars=self.liars,
+            memory=self.memory,
         )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:
@@ -211,7 +216,11 @@ class Nodes:
     def _ask(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
         before = self.memories.all[memory]
         node = self._machine(v, before, move.hears)
-        effects = node.receive(self._event(v, node, move), 0.0)
+        try:
+            effects = node.receive(self._event(v, node, move), 0.0)
+        except Violation as broken:  # of the scripted memory
+            self.problem = (broken.which, str(broken))
+            return [MoveOutcome(memory, 0, 0)]
         found = list(self._performed(v, memory, effects))
         if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
             self.problem = (

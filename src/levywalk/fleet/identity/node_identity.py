@@ -251,12 +251,9 @@ class Identity:
             )
         self.certificate, self.addresses = other.certificate, other.addresses
         self._tls, self._signing = other._tls, other._signing
-        for mine, its in (
-            (self._public, other._public),
-            (self._former, other._former),
-            (self._issued, other._issued),
-        ):
-            mine[self.node] = its[self.node]  # type: ignore[index]
+        self._public[self.node] = other._public[self.node]
+        self._former[self.node] = other._former[self.node]
+        self._issued[self.node] = other._issued[self.node]
 
     def peer_id(
         self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None

@@ -145,7 +145,9 @@ class HandOff(Remembering):
         if asking:  # what else this visit has brought about waits for the answers
             del self._lines[lines:]
         if self.site.remembers and self.made:
-            self._keep_memory(token, firm=self._must_renew(held._replace(token=token)))
+            moves = to not in (NOBODY, self.id)  # the next node gets a copy, used or not
+            firm = moves or self._must_renew(held._replace(token=token))
+            self._keep_memory(token, firm=firm)
         if to not in (NOBODY, self.id):
             held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)

@@ -40,7 +40,7 @@ class MemoryEntry(NamedTuple):
     epoch: Epoch
     hops: int  # decisions of the walk, with the last one of the visit
     seq: int  # the hand-off with which the token came
-    firm: bool  # whether a guardian may have a copy of the token of this moment
+    firm: bool  # whether another node may have a copy of the token of this moment
     losses: int  # how many of the known losses were dealt with
     edges: tuple[int, ...]  # the neighbours, in the order of what is kept per edge
     content: AnyArray  # all arrays one after the other, as bytes
@@ -105,8 +105,8 @@ class KeptMemory(NamedTuple):
     def with_entry(self, entry: MemoryEntry, lineage: Lineage, depth: int) -> KeptMemory:
         """Return it with the entry of a visit, whose token has that lineage.
 
-        An entry of the same stay replaces the one before, unless a guardian may have a copy of the
-        token of that moment: no token can be brought back to it.
+        An entry of the same stay replaces the one before, unless another node may have a copy of
+        the token of that moment: no token can be brought back to it.
         """
         chain = self._chain(lineage, entry.epoch)
         on_chain = {(one.epoch, one.hops) for one in chain}

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node_step import Measured, Visit
+from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.own_disk import without_model
-from levywalk.fleet.storage.codec import decode, encode
+from levywalk.fleet.storage.codec import LINES, decode, encode
 from levywalk.fleet.storage.limits import Limits
 
 SERVICE, METHOD = "levywalk.fleet.v1.Operator", "Ask"
@@ -28,6 +28,7 @@ PIECE = 1 << 20  # bytes of records in a frame
 MOST_DOOR_FRAME = PIECE + 1024
 MOST_HEADER = PIECE  # bytes of the first frame of an answer
 STRIPPED = Limits(dim=0, memory=0)  # of tokens without their numbers
+_OTHERS = tuple(kind for kind in LINES if kind is not Archived)
 _LENGTH = struct.Struct("<Q")
 _ARCHIVED = b"\x11"  # the second byte of an archived token, as `codec` numbers it
 
@@ -142,7 +143,7 @@ def read_line_record(record: bytes, limits: Limits) -> Line:
     """
     if record[1:2] == _ARCHIVED:
         return cast(Line, decode(record, (Archived,), STRIPPED._replace(phases=limits.phases)))
-    line = cast(Line, decode(record, (Visit, Began, Measured), limits))
+    line = cast(Line, decode(record, _OTHERS, limits))
     if isinstance(line, Began) and not line.possible:
         raise Malformed(f"epoch {tuple(line.epoch)} came from no earlier one")
     return line

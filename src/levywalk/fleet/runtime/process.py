@@ -192,8 +192,9 @@ class Process:
         if fingerprint(identity.certificate) == fingerprint(self.identity.certificate):
             return False
         self.identity.adopt(identity)
-        places = {"key": file.key, "certificate": file.certificate, "authority": file.authority}
-        self.file = replace(self.file, **places)
+        self.file = replace(
+            self.file, key=file.key, certificate=file.certificate, authority=file.authority
+        )
         self.node.signer = self.identity.signer(self.manifest.operator)
         self.transport.renew_identity()
         self.log(

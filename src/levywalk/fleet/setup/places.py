@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
@@ -56,7 +56,7 @@ def operator_places(places: list[Place], port: int) -> list[Reached]:
     """
     ends = [host_port(place.address) or ("", 0) for place in places]
     taken = {end for place in places for end in _ends(place)}
-    free = iter(())
+    free: Iterator[int] = iter(())
     if port == 0:
         if not all(place.local for place in places):
             raise InvalidParameter(
