@@ -330,6 +330,12 @@ def test_schedules_with_memory(chunk: int):
     assert outcome.regenerated > 0
 
 
+@pytest.mark.more
+@pytest.mark.parametrize("seed", [51, 5099])  # copies that are restored where they did not come to
+def test_what_broke_it_once(seed: int):
+    assert violation(draw(seed, design="least_used_edge", update="saga")) is None
+
+
 @pytest.mark.parametrize("mutant", [ReadsTheNewestMemory, IgnoresLosses])
 def test_a_bug_with_memory_is_found(mutant: type[Node]):
     kinds = {"wipe": 3, "die": 2, "crash": 2, "cut": 1}

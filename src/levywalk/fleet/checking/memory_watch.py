@@ -85,6 +85,7 @@ class MemoryWatch:
         self.moves: dict[Stamp, tuple[int, int, int]] = {}  # node, its disk, and where to
         self.generations: dict[Stamp, int] = {}  # the step
         self.silences: dict[tuple[Epoch, int, int], bool] = {}  # and the silent node
+        self.came_from: dict[Epoch, int] = {}  # of the token with which an epoch begins
         self.branches: dict[Epoch, int] = {}  # decisions before an epoch's first one
 
     def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line], disk: Disk) -> None:
@@ -92,6 +93,7 @@ class MemoryWatch:
         held: Held | None = slots.get("held")
         if held is not None and held.status == HeldStatus.SEEKING:
             self.branches[held.token.epoch] = held.token.hops
+            self.came_from[held.token.epoch] = held.token.came_from
         for line in lines:
             if isinstance(line, NewGeneration):
                 self._put(v, self.generations, (line.token_epoch, line.hops), line.step)
@@ -165,14 +167,16 @@ class MemoryWatch:
                 uses.clear()
             mine = uses.setdefault((made.node, made.disk), Counter())
             if move is not None and move[2] == made.node != move[0]:
-                mine[move[0]] += 1
+                epoch = made.entry.epoch  # a copy that is restored here may not have come here
+                restored = made.entry.seq == epoch.seq and self.came_from[epoch] != move[0]
+                mine[move[0]] += not restored
             move = self.moves.get((made.entry.epoch, hops))
             if move is not None:
                 mine[move[2]] += 1
             edges = made.entry.edges  # what the walk keeps is the last part
             content = made.entry.content[-8 * len(edges) :].view("<i8")
             found = dict(zip(edges, content.tolist(), strict=True))
-            if {u: count for u, count in found.items() if count} != dict(mine):
+            if Counter(found) != mine:
                 raise Violation(
                     "I8",
                     f"node {made.node} remembers the uses {found} of its edges after {hops} "
