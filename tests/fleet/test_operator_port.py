@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.door import Answer, Door
+from levywalk.fleet.operate.door import Answer
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_status, checked_view
@@ -35,9 +35,9 @@ from levywalk.fleet.operate.revive import revive
 from levywalk.fleet.operate.watched import open_watched
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.runtime.control import NoAnswer
 from levywalk.fleet.runtime.door_format import METHOD, MOST_QUESTION, SERVICE, Records, pieces
 from levywalk.fleet.runtime.findings import FindingLevel
+from levywalk.fleet.runtime.operator_port import BURST, OperatorPort, QuestionBudget
 from levywalk.fleet.runtime.transport import METHOD as TALK
 from levywalk.fleet.runtime.transport import SERVICE as NODE
 from levywalk.fleet.setup.create import create
@@ -259,29 +259,45 @@ def test_a_question_that_is_too_long_is_refused(away: Path) -> None:
     assert refusal(door, operator_tls(away), long) == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_a_flood_of_questions_is_refused_and_the_node_goes_on(
-    running: FleetFolder, away: Path
-) -> None:
-    reached = read_operator_file(away / "operator.toml", NODES)[2]
-    tls, codes = operator_tls(away), []
-    door = Door(2, reached.address, tls)
+class Stub:
+    """As much of a process and of gRPC's context as a question needs."""
 
-    def flood() -> None:
-        for _ in range(60):
-            try:
-                door.ask({"do": "copies"}, timeout=30.0)
-            except NoAnswer as error:
-                codes.append(str(error))
+    def __init__(self) -> None:
+        self.code: grpc.StatusCode | None = None
+        self.logged: list[str] = []
 
-    many = [threading.Thread(target=flood) for _ in range(4)]
-    for one in many:
-        one.start()
-    for one in many:
-        one.join()
-    assert codes
-    assert any("questions a second" in why or "resource" in why for why in codes)
-    assert running.answers(2)
-    eventually(lambda: open_watched(away).status()["nodes_unreached"] == [])
+    def log(self, what: str, level: str = "info", **about: object) -> None:
+        self.logged.append(what)
+
+    def peer(self) -> str:
+        return "ipv4:10.0.0.9:4711"
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        self.code = code
+
+
+def test_more_questions_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(asked: dict[str, Any]) -> list[bytes]:
+        return [b"{}"]
+
+    async def codes() -> tuple[list[grpc.StatusCode | None], list[str]]:
+        stub, found = Stub(), []
+        port = OperatorPort(stub, "127.0.0.1:9")  # type: ignore[arg-type]
+        port._budget = QuestionBudget(lambda: 0.0)  # no time passes
+        monkeypatch.setattr(port, "_check", lambda auth: None)
+        monkeypatch.setattr(port._answers, "answer", answered)
+        for _ in range(int(BURST) + 2):
+            stub.code = None
+            _ = [frame async for frame in port._serve(b'{"do": "status"}', stub)]
+            found.append(stub.code)
+        return found, stub.logged
+
+    found, logged = asyncio.run(codes())
+    assert found == [None] * int(BURST) + [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
+    assert logged == ["operator asks", "operator refused", "operator refused"]
 
 
 def test_silent_connections_do_not_keep_operators_out(away: Path) -> None:
