@@ -300,6 +300,8 @@ def shown(**more: Any) -> str:
         "hops_per_second": 120.3,
         "loss": 0.0123456,
         "diverged_at": None,
+        "memory_starts": [],
+        "stopped": None,
         "metrics": {"accuracy": 0.98765},
         "waits": [],
         "nodes_up": 4,
@@ -334,6 +336,9 @@ def test_the_picture() -> None:
     )
     assert "the walk has not started" in said
     assert "no updates lost" in said
+    said = shown(holder=None, guardian=None, stopped="the walk has stopped")
+    assert "lost: no node can continue" in said
+    assert "an unknown number of updates lost" in said
     assert "7 to 27 updates lost" in shown(lost_updates_at_most=27)
     assert "at least 7 updates lost" in shown(lost_updates_at_most=None)
 

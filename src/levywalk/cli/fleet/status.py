@@ -99,7 +99,7 @@ def _line(found: dict[str, Any]) -> str:
 
 def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
-        return "lost: no node can continue" if found.get("stopped") else "the walk has not started"
+        return "lost: no node can continue" if found["stopped"] else "the walk has not started"
     if found["finished"]:
         return f"the walk is over; it ended at node {_called(found, found['holder'])}"
     guardian = found["guardian"]
@@ -117,7 +117,7 @@ def _counted(found: dict[str, Any]) -> str:
 
 def _lost(found: dict[str, Any], what: str = "") -> str:
     """Return how many updates are lost: a number, a range, or at least so many."""
-    if found["holder"] is None and found.get("stopped"):
+    if found["holder"] is None and found["stopped"]:
         return "an unknown number of updates"
     low, high = found["lost_updates"], found["lost_updates_at_most"]
     if high is None:
@@ -189,9 +189,9 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", _counted(found))
     facts.add_row("", strip)
-    facts.add_row(
-        "", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down  ? not reached", style="dim")
-    )
+    legend = "● holds  ◆ guards  · runs  ‖ does not answer  ✗ down"
+    unreached = "  ? not reached" if "?" in strip.plain else ""
+    facts.add_row("", Text(legend + unreached, style="dim"))
     waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
     waits += [
         Text(f"! {said}", style="yellow")
