@@ -358,7 +358,7 @@ def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None
         (
             {"format": FORMAT + 1},
             Code.FAILED_PRECONDITION,
-            "wire format 2 was expected, got 3 (levywalk hostile)",
+            "wire format 3 was expected, got 4 (levywalk hostile)",
         ),
         ({"certificate": b""}, Code.INVALID_ARGUMENT, "a certificate of node 0 cannot be read"),
         (

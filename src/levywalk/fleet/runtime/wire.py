@@ -45,7 +45,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
-FORMAT = 2  # 1 had no links of epochs and no starts of nodes
+FORMAT = 3  # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
