@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.checking.walk_replay import check_memory_replay, check_replay
+from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.setup.build import Fleet
@@ -49,7 +49,7 @@ def test_virtual_and_real_nodes_make_the_walk_of_the_simulation_to_the_bit(
     trace = merge(virtual.logs, fleet)
     assert_same(trace, expected)
     walk = [*trace.walk[0], int(trace.final_node[0])]
-    (check_replay if update == "sgd" else check_memory_replay)(fleet, walk, virtual.final)
+    check_replay(fleet, walk, virtual.final)
     at = create(tmp_path / "fleet", **given, shared_key=True, metrics=False)
     assert np.array_equal(relayed(at).model, expected.model[0])
     again = fleet_of(at)

@@ -183,7 +183,7 @@ def test_the_format_is_what_it_was() -> None:
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "f0450a01761cd778"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "1b4f92dcfa6c3c6a"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:

@@ -42,7 +42,8 @@ def check_replay(
         Models before some steps of that walk, which are compared as well for updates with memory.
     """
     published = fleet.published
-    if published.method.node_memory or not isinstance(published.update, Sgd):
+    update = published.update
+    if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
         check_memory_replay(fleet, walk, final, remembered, models or {})
         return
     step_size_1 = published.phases[0].step_size
@@ -53,7 +54,7 @@ def check_replay(
         here = phases[phase]
         step_size = min(float(here.step_sizes(t, t + 1)[0]), here.published.most)
         i, word = fleet.index(v), partial(fleet.key(v).word, t)
-        gradient = published.update.gradient(fleet.problem, i, x, word)
+        gradient = update.gradient(fleet.problem, i, x, word)
         scaled = here.bound.weights[i] * gradient
         moved = typed(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():

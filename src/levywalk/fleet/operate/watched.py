@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.operator_folder import OPERATOR_FILE
 from levywalk.fleet.storage.rows import LogDamage
-from levywalk.network import Network
+
+if TYPE_CHECKING:  # status needs no network, and is quicker without scipy
+    from levywalk.network import Network
 
 
 class LogReader(Protocol):
@@ -116,6 +118,8 @@ def is_elsewhere(path: str | Path) -> bool:
 
 def network_behind(fleet: WatchedFleet) -> Network:
     """Return the network of a fleet, as far as the nodes that can be asked tell."""
+    from levywalk.network import Network
+
     manifest = fleet.manifest
     pairs = {
         (min(v, u), max(v, u))
