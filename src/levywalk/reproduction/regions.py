@@ -101,7 +101,7 @@ def compared_ranges(first: Mapping[str, Any], second: Mapping[str, Any]) -> list
         "A cell whose interval includes the threshold is unclear, so an answer may become unclear "
         "and back; that a cell says yes in one range and no in the other should not happen. "
         "Intervals of both ranges have the level of their claim, so hardly any pair of them should "
-        "lie apart.",
+        "lie apart; what has no interval, such as the least of all instances, is not counted.",
         "",
         "| claim | verdict | verdict, second range | same answers | yes or no became unclear, or "
         "back | yes became no, or back | intervals that lie apart |",
@@ -121,7 +121,7 @@ def compared_ranges(first: Mapping[str, Any], second: Mapping[str, Any]) -> list
         apart = sum(
             _apart(one["interval"], two["interval"])
             for one, two in pairs
-            if all(p["undefined"] < p["instances"] for p in (one, two))
+            if all(p["undefined"] < p["instances"] and _is_wide(p["interval"]) for p in (one, two))
         )
         lines.append(
             f"| {claim['id']} [{claim['label']}] | {claim['verdict']} | {other['verdict']} | "
@@ -129,6 +129,17 @@ def compared_ranges(first: Mapping[str, Any], second: Mapping[str, Any]) -> list
             f"{'; '.join(flips) or 'none'} | {apart} |"
         )
     return lines
+
+
+def _is_wide(interval: Sequence[float | None]) -> bool:
+    """Return whether it is an interval, and not a single number.
+
+    Examples
+    --------
+    >>> _is_wide([0.5, 0.9]), _is_wide([0.5, None]), _is_wide([0.5, 0.5])
+    (True, True, False)
+    """
+    return interval[0] != interval[1]
 
 
 def _apart(one: Sequence[float | None], two: Sequence[float | None]) -> bool:
