@@ -110,10 +110,10 @@ def test_a_virtual_fleet_makes_the_same_walk_to_the_bit(case: str) -> None:
     assert found.bytes[0, -1] == expected.bytes[0, -1]
 
 
-def test_real_nodes_refuse_memory_at_the_nodes_by_name_and_take_the_others() -> None:
+def test_real_nodes_take_methods_of_ones_own() -> None:
     given: dict[str, Any] = {"steps": 100, "step_size": 1e-4}
-    with pytest.raises(lw.InvalidParameter, match=r"update sag_example keeps memory at the nodes"):
-        Manifest.of(Fleet.of(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **given))
+    remembers = Manifest.of(Fleet.of(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **given))
+    assert Manifest.parse(remembers.text).published.remembers
     manifest = Manifest.of(Fleet.of(NETWORK, HUBER, WALK, update=BALL, **given))
     again = Manifest.parse(manifest.text)
     assert (again.design.name, again.published.update.name) == (WALK.name, BALL.name)

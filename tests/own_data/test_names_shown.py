@@ -76,7 +76,7 @@ def test_theory_speaks_of_names(parts: tuple[lw.Network, lw.LeastSquares]) -> No
 
 def test_comparisons_show_names(parts: tuple[lw.Network, lw.LeastSquares], tmp_path: Path) -> None:
     designs = {"WeightRW": lw.weight_rw(), "oldest": lw.oldest_neighbour()}
-    given = {"steps": 100, "replicas": 2, "step_size": "theory", "backend": "reference"}
+    given = {"steps": 100, "replicas": 2, "step_size": "theory"}
     result = lw.compare(*parts, designs, **given)
     headers, rows = comparison_text(result)
     assert rows[0][headers.index("busiest node: share (target)")].startswith("1 ('Moss'): ")

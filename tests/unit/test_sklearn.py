@@ -175,6 +175,7 @@ def test_sparse_features_are_divided_by_their_spread_and_not_centred() -> None:
     assert start == pytest.approx(ours.trace_.loss[0, -1])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", [WalkClassifier, WalkRegressor])
 def test_wide_sparse_features_take_the_memory_of_their_entries(kind: type) -> None:
     rows = sparse_rows(1000, 60_000, 0.0005)

@@ -144,6 +144,7 @@ def test_every_walk_can_be_made_before_the_updates(name, monkeypatch):
     np.testing.assert_allclose(fast.distance2, plain.distance2, rtol=1e-8)
 
 
+@pytest.mark.more
 def test_a_model_that_overflows_rests_at_its_last_finite_value():
     problem = PROBLEMS["squares"]
     with pytest.warns(lw.errors.DivergedWarning):

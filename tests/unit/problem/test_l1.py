@@ -134,7 +134,8 @@ def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(case: tuple[str, str]
     assert trace.loss[0, -1] == pytest.approx(problem.loss(trace.model[0]), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", mostly_more(PROBLEMS, lambda name: name == "squares"))
+@pytest.mark.more
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_the_kernel_is_the_reference_for_every_loss(name: str) -> None:
     problem = PROBLEMS[name]
     one, other = (ran(problem, lw.sgd(minibatch=1), backend) for backend in ("kernel", "reference"))
