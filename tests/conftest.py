@@ -49,7 +49,8 @@ LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/running.md", "docs
                  "experiments/advice.py", "judge/tune.py", "league/recommend.py", "league/trial.py",
                  "levywalk/sklearn.py", "problem/linear.py", "updates/averaged.py",
                  "updates/finito.py", "updates/point_saga.py", "updates/sag.py",
-                 "updates/walkman.py", "walks/hdt.py", "walks/srrw.py", "figures/column.py")  # fmt: skip
+                 "updates/walkman.py", "walks/hdt.py", "walks/srrw.py",
+                 "figures/column.py")  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)
