@@ -147,7 +147,11 @@ class MemoryWatch:
             self._check_uses(visits, [hops for hops, _ in starts])
         if isinstance(self.fleet.design, OldestNeighbour):
             self._check_ages(visits, [hops for hops, _ in starts])
-        updates = [made for _, made in visits if made.step and walk[made.step - 1] == made.node]
+        # The first entry with a step is that of the update; those after it are of hops of a jump.
+        first: dict[int, WrittenMemory] = {}
+        for _, made in visits:
+            first.setdefault(made.step, made)
+        updates = [made for step, made in first.items() if step and walk[step - 1] == made.node]
         noted = {made.step - 1: made.disk for made in updates}
         disks = dict.fromkeys(range(len(walk)), 0)
         for step in sorted(disks, reverse=True):  # of a stay with several updates the last is noted
@@ -169,7 +173,8 @@ class MemoryWatch:
             if move is not None and move[2] == made.node != move[0]:
                 epoch = made.entry.epoch  # a copy that is restored here may not have come here
                 restored = made.entry.seq == epoch.seq and self.came_from[epoch] != move[0]
-                mine[move[0]] += not restored
+                # The other end of a new edge may use it before this node has it.
+                mine[move[0]] += not restored and move[0] in made.entry.edges
             move = self.moves.get((made.entry.epoch, hops))
             if move is not None:
                 mine[move[2]] += 1
