@@ -274,3 +274,13 @@ def stored(folder: Path, virtual: VirtualFleet) -> FleetFolder:
             store.persist(first._replace(lines=tuple(machine.log)))
     (folder / "begun").touch()
     return fleet
+
+
+@contextlib.contextmanager
+def up(fleet: FleetFolder) -> Iterator[FleetFolder]:
+    """Let the nodes of a fleet run, and stop them at the end."""
+    fleet.up(PATIENCE)
+    try:
+        yield fleet
+    finally:
+        fleet.stop(PATIENCE, force=True)

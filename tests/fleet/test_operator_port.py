@@ -27,7 +27,7 @@ from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.door import Answer
+from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_status, checked_view
@@ -312,7 +312,7 @@ def test_silent_connections_do_not_keep_operators_out(away: Path) -> None:
 # Answers of nodes that lie
 
 
-def honest(away: Path) -> tuple[RemoteFleet, Answer]:
+def honest(away: Path) -> tuple[RemoteFleet, DoorAnswer]:
     fleet = RemoteFleet.open(away)
     return fleet, fleet._doors[0].ask({"do": "status"}, timeout=30.0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +25,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.storage.codec import decode_slot, encode
 from tests.fleet.linked import stepped
-from tests.fleet.nodes import make
+from tests.fleet.nodes import make, up
 from tests.fleet.test_false_epochs import BORN, FLEET, TERMS, WHO, Attacked, N, attackers
 from tests.limits import PATIENCE, eventually
 
@@ -138,15 +136,6 @@ def test_it_is_on_the_disk_and_a_node_that_starts_does_not_wait_for_a_revoked_on
 
 
 # Real nodes
-
-
-@contextlib.contextmanager
-def up(fleet: FleetFolder) -> Iterator[FleetFolder]:
-    fleet.up(PATIENCE)
-    try:
-        yield fleet
-    finally:
-        fleet.stop(PATIENCE, force=True)
 
 
 def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ stay valid.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -50,7 +48,7 @@ from levywalk.fleet.runtime.transport import METHOD, SERVICE
 from levywalk.fleet.runtime.wire import MOST_CERTIFICATE
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.node_file import NodeFile, host_port
-from tests.fleet.nodes import make, tls_of
+from tests.fleet.nodes import make, tls_of, up
 from tests.limits import PATIENCE, eventually
 
 
@@ -174,15 +172,6 @@ def test_wrong_commands(tmp_path: Path) -> None:
     lone = CliRunner().invoke(app, ["fleet", "rotate", str(fleet / "node-1" / "node.toml")])
     assert lone.exit_code == 0
     assert not (fleet / "node-1" / "keys-1").exists()
-
-
-@contextlib.contextmanager
-def up(fleet: FleetFolder) -> Iterator[FleetFolder]:
-    fleet.up(PATIENCE)
-    try:
-        yield fleet
-    finally:
-        fleet.stop(PATIENCE, force=True)
 
 
 def shown(file: NodeFile) -> str:

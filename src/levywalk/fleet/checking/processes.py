@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
             between = links(asked.network, asked.nodes)
             try:
                 if total.fleets == 0:
-                    _say(
+                    say(
                         f"seed {seed}, network: "
                         f"{'loopback, never broken' if between is None else between.name}"
                     )
@@ -183,13 +183,13 @@ def main(arguments: list[str] | None = None) -> int:
             if asked.keep is None:
                 shutil.rmtree(folder)
     except Violation as broken:
-        _say(f"\n{broken}\n\nseed {seed}; the folder is kept: {folder}")
+        say(f"\n{broken}\n\nseed {seed}; the folder is kept: {folder}")
         return 1
     except NoNamespaces as error:
-        _say(f"Error: {error}; use --network proxy")
+        say(f"Error: {error}; use --network proxy")
         return 1
     total.seconds = time.monotonic() - began
-    _say(str(total))
+    say(str(total))
     if asked.keep is None:
         shutil.rmtree(root)
     return 0
@@ -240,7 +240,8 @@ def _progress(total: Total, tally: Tally) -> None:
         sys.stderr.flush()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

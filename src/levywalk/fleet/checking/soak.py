@@ -38,7 +38,7 @@ from levywalk.fleet.checking.process_faults import (
     FaultInjector,
     ProcessFault,
 )
-from levywalk.fleet.checking.processes import TERMS, links, settle
+from levywalk.fleet.checking.processes import TERMS, links, say, settle
 from levywalk.fleet.checking.running_fleet import NONE, RunningFleet, WalkProgress
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.operate.folder import FleetFolder
@@ -245,7 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a soak; print a summary, or what is broken; return 1 if something is."""
     asked = _parser().parse_args(arguments)
     if asked.nodes < 6 or asked.minutes <= 0 or asked.every <= 0:
-        _say(
+        say(
             f"Error: --nodes must be at least 6, --minutes and --every more than 0, got "
             f"{asked.nodes}, {asked.minutes:g} and {asked.every:g}"
         )
@@ -259,7 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         between = links(asked.network, asked.nodes)
         name = "loopback, never broken" if between is None else between.name
-        _say(f"seed {seed}, network: {name}, {asked.nodes} processes, {asked.minutes:g} minutes")
+        say(f"seed {seed}, network: {name}, {asked.nodes} processes, {asked.minutes:g} minutes")
         folder = settle(root / "fleet", network, seed=draws.randrange(1000), terms=terms)
         with RunningFleet(folder, between) as live:
             run = SoakRun(live, draws, asked.every)
@@ -274,15 +274,15 @@ def main(arguments: list[str] | None = None) -> int:
             finally:
                 (folder / "story.txt").write_text("\n".join(run.injector.tally.story) + "\n")
     except Violation as broken:
-        _say(f"\n{broken}\n\nseed {seed}; what happened is in {folder / 'story.txt'}")
+        say(f"\n{broken}\n\nseed {seed}; what happened is in {folder / 'story.txt'}")
         return 1
     except LevywalkError as error:
-        _say(f"Error: {error}")
+        say(f"Error: {error}")
         return 1
     finally:
         if between is not None:
             between.close()
-    _say(summary(run.found, dict(run.injector.tally.kinds), judged, seconds, asked.nodes))
+    say(summary(run.found, dict(run.injector.tally.kinds), judged, seconds, asked.nodes))
     if asked.keep is None:
         shutil.rmtree(root)
     return 0
@@ -323,11 +323,6 @@ def _show(began: float, seconds: float, found: Soak, at: WalkProgress) -> None:
             f"{at.step:,}, epoch {at.epoch[0]} "
         )
         sys.stderr.flush()
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ _OPTIONS = (
 )
 
 
-class Answer(NamedTuple):
+class DoorAnswer(NamedTuple):
     """A node's answer: what it says, and its records."""
 
     about: dict[str, Any]
@@ -73,7 +73,7 @@ class Door:
 
     def ask(
         self, question: dict[str, Any], *, timeout: float, most_record: int = MOST_ANSWER
-    ) -> Answer:
+    ) -> DoorAnswer:
         """Ask, and return the answer.
 
         Raises
@@ -96,7 +96,7 @@ class Door:
                     found.take(frame)
             if about is None:
                 raise Malformed("its answer is empty")
-            return Answer(about, found.done())
+            return DoorAnswer(about, found.done())
         except grpc.RpcError as error:
             raise self._refused(error) from None
         except Malformed as error:

@@ -16,7 +16,7 @@ from typing import Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.operator_certificate import operator_tls
-from levywalk.fleet.operate.door import Answer, Door
+from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import PATIENCE, FleetProblem
 from levywalk.fleet.operate.log_text import short
@@ -28,7 +28,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.control import NoAnswer
 from levywalk.fleet.runtime.own_disk import SurvivingCopy, without_model
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.operator_folder import OPERATOR_FILE, Reached, read_operator_file
+from levywalk.fleet.setup.operator_folder import OPERATOR_FILE, OperatorAddress, read_operator_file
 from levywalk.fleet.storage.codec import decode
 
 _AT_ONCE = 32  # nodes that are asked at the same time
@@ -43,7 +43,7 @@ class RemoteFleet:
 
     path: Path
     manifest: Manifest
-    nodes: dict[int, Reached]
+    nodes: dict[int, OperatorAddress]
     node_files: dict[int, RemoteNodeFile] = field(default_factory=dict)  # of nodes that answered
 
     @classmethod
@@ -78,10 +78,10 @@ class RemoteFleet:
         nodes: Iterable[int],
         question: Callable[[int], dict[str, Any]],
         timeout: float = _CALM,
-    ) -> dict[int, Answer | Exception]:
+    ) -> dict[int, DoorAnswer | Exception]:
         """Ask nodes at the same time; return the answers, or why there is none, by node."""
 
-        def one(v: int) -> Answer | Exception:
+        def one(v: int) -> DoorAnswer | Exception:
             return as_answer(lambda: self._doors[v].ask(question(v), timeout=timeout))
 
         asked = list(nodes)
@@ -95,8 +95,8 @@ class RemoteFleet:
         answers = self.ask_all(self.nodes, lambda _: {"do": "status"}, max(patience, _CALM))
         return [self._view(v, answers[v]) for v in sorted(answers)]
 
-    def _view(self, v: int, answer: Answer | Exception) -> NodeView:
-        if isinstance(answer, Answer):
+    def _view(self, v: int, answer: DoorAnswer | Exception) -> NodeView:
+        if isinstance(answer, DoorAnswer):
             try:
                 found, self.node_files[v] = checked_view(v, answer, self.manifest)
                 return found

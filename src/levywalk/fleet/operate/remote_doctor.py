@@ -12,7 +12,7 @@ from pathlib import Path
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning
 from levywalk.fleet.operate.doctor import disagreements, each, running_nodes, whole_walk
-from levywalk.fleet.operate.door import Answer
+from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.remote import RemoteFleet
@@ -66,7 +66,7 @@ def _own_findings(fleet: RemoteFleet, nodes: list[int]) -> Iterator[Finding]:
     answers = fleet.ask_all(nodes, lambda _: {"do": "doctor"}, _PATIENCE)
     for v, answer in sorted(answers.items()):
         try:
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, DoorAnswer):
                 raise Malformed(str(answer))
             for level, what, remedy in checked_findings(answer):
                 if level != FindingLevel.OK:

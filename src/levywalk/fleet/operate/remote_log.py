@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.door import Answer, Door
+from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.log_entries import parsed
 from levywalk.fleet.operate.remote_view import checked_damage, checked_number, checked_spans
 from levywalk.fleet.protocol.records import Line
@@ -89,7 +89,7 @@ class RemoteReports:
         self.silent = {}
         answers = self._ask(self._nodes, lambda v: {"do": "logs", "after": self._after[v]})
         for node, answer in answers.items():
-            if isinstance(answer, Answer):
+            if isinstance(answer, DoorAnswer):
                 try:
                     found += self._taken(node, answer)
                 except Malformed as error:
@@ -98,7 +98,7 @@ class RemoteReports:
                 self.silent[node] = str(answer)
         return sorted(found, key=lambda entry: str(entry["time"]))
 
-    def _taken(self, node: int, answer: Answer) -> list[dict[str, Any]]:
+    def _taken(self, node: int, answer: DoorAnswer) -> list[dict[str, Any]]:
         last, started = checked_number(answer, "last"), answer.about.get("started")
         if not isinstance(started, int | float):
             raise Malformed("it does not say when it has started")
@@ -117,7 +117,7 @@ class RemoteReports:
         return entries
 
 
-def as_answer(ask: Callable[[], Answer]) -> Answer | Exception:
+def as_answer(ask: Callable[[], DoorAnswer]) -> DoorAnswer | Exception:
     """Return an answer, or why there is none."""
     try:
         return ask()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from levywalk.fleet.operate.door import Answer
+from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.tensors import Malformed
@@ -177,7 +177,9 @@ def checked_status(found: Any, node: int, manifest: Manifest) -> dict[str, Any]:
     return told
 
 
-def checked_view(node: int, answer: Answer, manifest: Manifest) -> tuple[NodeView, RemoteNodeFile]:
+def checked_view(
+    node: int, answer: DoorAnswer, manifest: Manifest
+) -> tuple[NodeView, RemoteNodeFile]:
     """Return what a node elsewhere has answered to "status" as the view of a node here, and what it
     says about its node file.
     """
@@ -224,7 +226,7 @@ def _node_file(node: int, found: Any) -> RemoteNodeFile:
     return RemoteNodeFile(node, told["name"], told["listen"], tuple(told["keys"]), near)
 
 
-def checked_copies(node: int, answer: Answer) -> list[SurvivingCopy]:
+def checked_copies(node: int, answer: DoorAnswer) -> list[SurvivingCopy]:
     """Return where a node elsewhere says that it has copies of the model."""
 
     def copy(value: Any) -> bool:
@@ -247,7 +249,7 @@ def checked_copies(node: int, answer: Answer) -> list[SurvivingCopy]:
     ]
 
 
-def checked_findings(answer: Answer) -> list[tuple[str, str, str]]:
+def checked_findings(answer: DoorAnswer) -> list[tuple[str, str, str]]:
     """Return what a node elsewhere has found about itself: level, what, remedy."""
 
     def finding(value: Any) -> bool:
@@ -262,12 +264,12 @@ def checked_findings(answer: Answer) -> list[tuple[str, str, str]]:
     return [(level, what, remedy) for level, what, remedy in found]
 
 
-def checked_number(answer: Answer, name: str) -> int:
+def checked_number(answer: DoorAnswer, name: str) -> int:
     """Return a number that a node elsewhere says."""
     return int(_require(answer.about.get(name), _count, name))
 
 
-def checked_spans(answer: Answer) -> list[int]:
+def checked_spans(answer: DoorAnswer) -> list[int]:
     """Return the numbers of the lines in an answer, one for each record."""
 
     def span(value: Any) -> bool:
@@ -285,7 +287,7 @@ def checked_spans(answer: Answer) -> list[int]:
     return numbers
 
 
-def checked_damage(answer: Answer) -> list[tuple[int, int, str]]:
+def checked_damage(answer: DoorAnswer) -> list[tuple[int, int, str]]:
     """Return which lines of its log a node elsewhere could not read: first, last, why."""
 
     def damage(value: Any) -> bool:

@@ -42,7 +42,7 @@ from levywalk.fleet.setup.first_model import write_first_model
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
-from levywalk.fleet.setup.operator_folder import Reached, write_operator_folder
+from levywalk.fleet.setup.operator_folder import OperatorAddress, write_operator_folder
 from levywalk.fleet.setup.places import operator_places, places_of
 from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
 from levywalk.network import Network
@@ -307,7 +307,7 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         )
 
 
-def _doors(places: list[Place], port: int | None, deploy: str | None) -> list[Reached]:
+def _doors(places: list[Place], port: int | None, deploy: str | None) -> list[OperatorAddress]:
     """Return where operators elsewhere ask the nodes; nothing if there is no such port."""
     if port is None:
         return []
@@ -345,7 +345,7 @@ def _fill(
     places: list[Place],
     days: int,
     progress: Progress | None,
-    doors: list[Reached],
+    doors: list[OperatorAddress],
 ) -> Authority:
     """Write all files of the fleet; return its authority."""
     manifest.write(folder / "manifest.json")
@@ -394,7 +394,7 @@ def _fill(
     return authority
 
 
-def _behind(place: Place, door: Reached) -> str:
+def _behind(place: Place, door: OperatorAddress) -> str:
     """Return the address on which a node listens for operators: its own host, or all of them."""
     host = place.listen.rpartition(":")[0]
     return f"{host}:{door.address.rpartition(':')[2]}"

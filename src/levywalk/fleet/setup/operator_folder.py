@@ -28,7 +28,7 @@ OPERATOR_FILE = "operator.toml"
 _LARGEST = 1 << 24  # bytes
 
 
-class Reached(NamedTuple):
+class OperatorAddress(NamedTuple):
     """A node, and where its operator port is."""
 
     id: int
@@ -37,7 +37,7 @@ class Reached(NamedTuple):
 
 
 def write_operator_folder(
-    folder: Path, authority: Authority, manifest: Manifest, nodes: list[Reached], days: int
+    folder: Path, authority: Authority, manifest: Manifest, nodes: list[OperatorAddress], days: int
 ) -> None:
     """Write an operator's folder, which must have no key yet."""
     authority.issue_operator(folder, days)
@@ -50,13 +50,13 @@ def write_operator_folder(
     write_whole(folder / OPERATOR_FILE, "\n".join(lines).encode())
 
 
-def read_operator_file(path: Path, count: int) -> dict[int, Reached]:
+def read_operator_file(path: Path, count: int) -> dict[int, OperatorAddress]:
     """Read which nodes there are, of ``count``, and where their operator ports are."""
     try:
         table = tomllib.loads(read_bytes(path, _LARGEST, "an operator's folder").decode())
     except (ValueError, RecursionError) as error:
         raise InvalidSpec(f"{path}: not TOML ({error}); correct the line") from None
-    found: dict[int, Reached] = {}
+    found: dict[int, OperatorAddress] = {}
     for one in Fields(table, str(path), needed=("nodes",)).tables(
         "nodes", needed=("id", "address"), optional=("name",)
     ):
@@ -64,13 +64,13 @@ def read_operator_file(path: Path, count: int) -> dict[int, Reached]:
         if node in found:
             raise one.bad("id", "different from that of all other nodes")
         name = one.text("name", most=LONGEST_NAME) if "name" in one else None
-        found[node] = Reached(node, _address(one, "address"), name)
+        found[node] = OperatorAddress(node, _address(one, "address"), name)
     if not found:
         raise InvalidSpec(f"{path}: nodes must not be empty; make the folder again")
     return dict(sorted(found.items()))
 
 
-def operator_folder(fleet: Path, out: Path, days: int = NODE_DAYS) -> list[Reached]:
+def operator_folder(fleet: Path, out: Path, days: int = NODE_DAYS) -> list[OperatorAddress]:
     """Make a further operator's folder for a fleet whose nodes have operator ports; return the
     nodes in it.
 
@@ -96,7 +96,7 @@ def operator_folder(fleet: Path, out: Path, days: int = NODE_DAYS) -> list[Reach
             host, _ = host_port(where.get(file.id, file.listen)) or ("", 0)
             _, port = host_port(file.operator) or ("", 0)
             shown = f"[{host}]" if ":" in host else host
-            nodes.append(Reached(file.id, f"{shown}:{port}", file.name))
+            nodes.append(OperatorAddress(file.id, f"{shown}:{port}", file.name))
     if not nodes:
         raise InvalidParameter(
             f'the nodes of {fleet} have no operator port: add operator = "0.0.0.0:23000" to the '

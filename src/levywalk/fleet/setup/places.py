@@ -12,7 +12,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.node_file import host_port
-from levywalk.fleet.setup.operator_folder import Reached
+from levywalk.fleet.setup.operator_folder import OperatorAddress
 
 # The operating system gives clients ports from 32768 on; it could give a node's port away while the
 # node is down.
@@ -45,7 +45,7 @@ def places_of(
     return _elsewhere(n, addresses, metrics)
 
 
-def operator_places(places: list[Place], port: int) -> list[Reached]:
+def operator_places(places: list[Place], port: int) -> list[OperatorAddress]:
     """Return where the operator port of each node is reached: on the node's host, the given port
     or, if several nodes have the same host, the ones after it.
 
@@ -65,7 +65,7 @@ def operator_places(places: list[Place], port: int) -> list[Reached]:
         used = {other for _, other in taken}
         count = len(places) + len(used)
         free = iter([one for one in _free_ports(ends[0][0], count) if one not in used])
-    found: list[Reached] = []
+    found: list[OperatorAddress] = []
     for v, (host, _) in enumerate(ends):
         before = sum(other == host for other, _ in ends[:v])
         own = next(free) if port == 0 else port + before
@@ -75,7 +75,7 @@ def operator_places(places: list[Place], port: int) -> list[Reached]:
                 f"{own} is taken; choose another, such as 23000"
             )
         shown = f"[{host}]" if ":" in host else host
-        found.append(Reached(v, f"{shown}:{own}"))
+        found.append(OperatorAddress(v, f"{shown}:{own}"))
     return found
 
 
