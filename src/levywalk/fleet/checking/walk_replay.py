@@ -14,13 +14,14 @@ import numpy as np
 from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
+from levywalk.fleet.checking.growing import SizeAt
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
 from levywalk.updates import LocalData, Sgd
-from levywalk.walks import DetectorState
+from levywalk.walks import DetectorState, Uniform, as_target
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an update that overflows is part of the rule
@@ -30,6 +31,7 @@ def check_replay(
     final: Token,
     remembered: Remembered = NOTHING_REMEMBERED,
     models: Mapping[int, Floats] | None = None,
+    sizes: Mapping[int, SizeAt] | None = None,
 ) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
     token's model; and I8, for updates with memory.
@@ -40,11 +42,14 @@ def check_replay(
         Which disks nodes had, where memory started again, and what nodes remembered.
     models
         Models before some steps of that walk, which are compared as well for updates with memory.
+    sizes
+        The size of the fleet from some steps on, if nodes have joined it; step 0 must be there.
     """
+    sizes = sizes or {}
     published = fleet.published
     update = published.update
     if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
-        check_memory_replay(fleet, walk, final, remembered, models or {})
+        check_memory_replay(fleet, walk, final, remembered, models or {}, sizes)
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
@@ -55,7 +60,8 @@ def check_replay(
         step_size = min(float(here.step_sizes(t, t + 1)[0]), here.published.most)
         i, word = fleet.index(v), partial(fleet.key(v).word, t)
         gradient = update.gradient(fleet.problem, i, x, word)
-        scaled = here.bound.weights[i] * gradient
+        own = _weight(fleet, v, phase, sizes, t) if sizes else here.bound.weights[i]
+        scaled = own * gradient
         moved = typed(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():
             diverged = t
@@ -85,6 +91,7 @@ def check_memory_replay(
     final: Token,
     remembered: Remembered,
     models: Mapping[int, Floats],
+    sizes: Mapping[int, SizeAt],
 ) -> None:
     """Check I7 and I8 for any update: its own methods along the walk give the token's model, and
     what each node has on its disk after a visit. Where memory starts again is part of the walk, and
@@ -94,21 +101,26 @@ def check_memory_replay(
     """
     method = fleet.published.method
     update, detector = method.update, method.detector
-    places = {v: LocalData(fleet.problem, fleet.index(v), method.n) for v in set(walk)}
+    n = method.n
     carried = _first_carried(fleet)
     kept: dict[tuple[int, int], dict[str, AnyArray]] = {}
     x, at, averages = typed(fleet, fleet.x0), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
         if t in remembered.starts:
             carried, kept = _first_carried(fleet), {}
+        if t in sizes:
+            n = sizes[t].nodes - fleet.published.idle
+        place = LocalData(fleet.problem, fleet.index(v), n)
         if t in models and not np.array_equal(models[t], x):
             raise Violation("I8", f"the model before step {t} at node {v} is not the replay's")
-        sizes = Sizes(method.dim, int(fleet.network.degree[v]), places[v].n_samples)
-        first = memory_arrays(update.node_memory, sizes)
+        shape = Sizes(method.dim, int(fleet.network.degree[v]), place.n_samples)
+        first = memory_arrays(update.node_memory, shape)
         own = kept.setdefault((v, remembered.disks.get(t, 0)), first)
         phase = method.phases[at]
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
-        given = (Memory(Slots(carried), Slots(own)), places[v], weight)
+        if sizes:
+            weight = _weight(fleet, v, at, sizes, t)
+        given = (Memory(Slots(carried), Slots(own)), place, weight)
         words = Words(fleet.key(v), t)
         if method.moves_by_direction:
             direction = update.direction(x, *given, words)
@@ -129,6 +141,17 @@ def check_memory_replay(
             detector = None
     if not np.array_equal(final.model, x):
         raise Violation("I7", f"the model is {final.model}, the replay of its walk gives {x}")
+
+
+def _weight(fleet: Fleet, v: int, phase: int, sizes: Mapping[int, SizeAt], t: int) -> float:
+    """Return w(v) = L̄/t_v at update t, with the L̄ of the size that was used then."""
+    part = fleet.design.phases[phase]
+    if not part.reweight or isinstance(as_target(part.target), Uniform):
+        return 1.0
+    mean = sizes[max(step for step in sizes if step <= t)].mean_smoothness
+    own = np.array([fleet.problem.smoothness[fleet.index(v)]])
+    degree = np.array([fleet.network.degree[v]])
+    return mean / float(as_target(part.target).scores(degree, own, mean)[0])
 
 
 def _first_carried(fleet: Fleet) -> dict[str, AnyArray]:

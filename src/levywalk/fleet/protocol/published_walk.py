@@ -253,7 +253,7 @@ class PublishedWalk:
             )
         counts = {
             name: getattr(token, name)
-            for name in ("seq", "version", "hops", "transfers", "small_messages")
+            for name in ("seq", "version", "hops", "transfers", "small_messages", "size")
         }
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + ": impossible"

@@ -22,7 +22,7 @@ from levywalk.network import Network
 from levywalk.problem import Problem, model_type
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
-from levywalk.walks import Walk, nodes_with_data
+from levywalk.walks import Walk, as_target, nodes_with_data
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,23 @@ class Fleet:
         index = self.index(v)
         problem = None if index < 0 else self.problem
         own = problem.own_metrics(index) if isinstance(problem, BuiltProblem) else None
-        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v), own)
+        return NodeSite(
+            self.published,
+            v,
+            problem,
+            index,
+            self.scores_of(v),
+            self.key(v),
+            own,
+            lambda mean: self._scores_at(v, mean),
+        )
+
+    def _scores_at(self, v: int, mean: float) -> tuple[float, ...]:
+        """Return a node's scores, by phase, for another L̄."""
+        index, degree = self.index(v), np.array([self.network.degree[v]])
+        own = np.array([mean if index < 0 else float(self.problem.smoothness[index])])
+        targets = [as_target(part.target) for part in self.design.phases]
+        return tuple(float(target.scores(degree, own, mean)[0]) for target in targets)
 
     def index(self, v: int) -> int:
         """Return the number of a node in the problem, -1 if it has no data."""
