@@ -130,6 +130,7 @@ _STATUS: dict[str, Check] = {
     "leaving": _flag,
     "liars": _by_node(_epoch),
     "revoked": _list(_count),
+    "size": _or_none(_list(_count)),
     "fenced": _or_none(_text),
     "edges": _by_node(_table(up=_flag, degree=_count)),
     "id": _count,

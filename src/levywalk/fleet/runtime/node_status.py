@@ -36,6 +36,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "leaving": disk.own.leaving,
         "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
+        "size": None if disk.size is None else list(disk.size[:2]),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())

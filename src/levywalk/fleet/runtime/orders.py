@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.certificates import expires_soon
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive, Revoke
+from levywalk.fleet.protocol.events import (
+    Event,
+    Genesis,
+    Gone,
+    Leaves,
+    Pardoned,
+    Resize,
+    Revive,
+    Revoke,
+)
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
@@ -41,6 +51,7 @@ class Orders:
             "pardon": self._pardon,
             "keys": self._keys,
             "revoke": self._revoke,
+            "size": self._size,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -58,7 +69,7 @@ class Orders:
                 f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
-        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke):
+        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke | Resize):
             why = waits_to_act("", self.process.node.awaited)
             raise InvalidParameter(
                 f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
@@ -153,6 +164,26 @@ class Orders:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's word: it is not "
                 "signed with the key that the manifest names"
+            )
+        return done
+
+    def _size(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Let the fleet have more nodes, on the operator's word."""
+        version, nodes, mean, signature = (
+            asked.get(key) for key in ("version", "nodes", "mean_smoothness", "signature")
+        )
+        whole = type(version) is int and type(nodes) is int and type(mean) is float
+        if not whole or not isinstance(signature, str) or not 0 < version < 1 << 62:
+            raise InvalidParameter("an order about the size needs the operator's word")
+        size = FleetSize(version, nodes, mean, bytes.fromhex(signature))
+        done = self._ordered(Resize(size))
+        known = self.process.node.disk.size
+        if known != size:
+            kept = "none" if known is None else f"version {known.version}"
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"signed with the key that the manifest names, or is not later than what it has "
+                f"({kept})"
             )
         return done
 

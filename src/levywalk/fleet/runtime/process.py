@@ -75,6 +75,7 @@ from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.size_file import SIZE_FILE, read_size, sized, write_size
 from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.printable import printable
@@ -101,11 +102,13 @@ class Process:
             self.log("expires soon", level="warning", message=str(warning.message))
         if not 0 <= file.id < manifest.nodes:
             raise InvalidParameter(
-                f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}"
+                f"{path}: id must be below {manifest.nodes}, the number of the fleet's nodes, got "
+                f"{file.id}; a node that has joined needs the size.json of its folder"
             )
         self.problem, self.metrics = own_part(manifest, file)
-        degree = len(file.neighbours) + (manifest.self_loops == "counted")
-        self.scores = scores(manifest, self.problem, degree)
+        self._founded = Manifest.parse(manifest.text)  # before any node has joined
+        self._degree = len(file.neighbours) + (manifest.self_loops == "counted")
+        self.scores = scores(self._founded, self.problem, self._degree)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
         (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
@@ -113,6 +116,11 @@ class Process:
         if disk is None:
             disk = self._blank()
             self.store.persist(whole(disk))
+        told = read_size(file.manifest.parent, self._founded)
+        if told is not None and (disk.size is None or disk.size < told):
+            disk.size = told
+            self.store.persist(Persist({"size": told}, ()))
+        self.manifest = sized(self._founded, disk.size)
         self.node = self._node(disk)
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self.began = time.time()
@@ -162,16 +170,35 @@ class Process:
 
     def _node(self, disk: Disk) -> Node:
         site = NodeSite(
-            self.manifest.published,
+            self._founded.published,
             self.file.id,
             self.problem,
             0,
             self.scores,
             self._key(),
             self.metrics,
+            self._rescored,
         )
         signer = self.identity.signer(self.manifest.operator)
         return Node(site, self.manifest.terms, disk, signer)
+
+    def _rescored(self, mean: float) -> tuple[float, ...]:
+        """Return the node's scores for another L̄."""
+        grown = replace(self._founded, mean_smoothness=mean)
+        return scores(grown, self.problem, self._degree)
+
+    def _grow(self) -> None:
+        """Use the new size of the fleet wherever nodes are counted, and keep it in a file for the
+        operator's commands.
+        """
+        size = self.node.disk.size
+        assert size is not None
+        self.manifest = sized(self._founded, size)
+        try:
+            write_size(self.file.manifest.parent, size)
+        except OSError as error:  # it is on the disk of the state machine, which counts
+            path = str(self.file.manifest.parent / SIZE_FILE)
+            self.log("not kept", level="warning", path=path, message=error.strerror)
 
     # Certificates of neighbours, so that a restarted node can prove who a guardian is
 
@@ -295,6 +322,8 @@ class Process:
                 self.transport.bar(self.node.disk.revoked.nodes)
                 # a moment later, so that the node itself learns why
                 asyncio.get_running_loop().call_later(1.0, self.transport.drop_barred)
+            if effect.what == "size":
+                self._grow()
             if effect.what == "fenced":
                 asyncio.get_running_loop().create_task(self.transport.stop())
         elif isinstance(effect, Again):
