@@ -4,20 +4,14 @@ carry of it, and that every update uses the number of nodes and the L̄ that its
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking.growing import SizeAt, founded_by, size_of
-from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.protocol.certificate import OPERATOR
-from levywalk.fleet.protocol.events import Got, Notice, Persist, Resize, Send
-from levywalk.fleet.protocol.fleet_size import UNKNOWN, FleetSize
-from levywalk.fleet.protocol.messages import Prepare, Prepared, Sized
 from levywalk.fleet.protocol.records import NewSize
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.build import Fleet

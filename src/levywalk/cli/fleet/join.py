@@ -50,8 +50,9 @@ def join(
     """Let a new node join a running fleet, beyond the number of nodes it was created for.
 
     This makes the folder of the node, with keys and data, signs the new number of nodes and L̄ with
-    the operator's key, and tells the nodes that run here; they tell all others. The neighbours that
-    run here start again, one after the other, which loses nothing.
+    the operator's key, and tells the nodes that run here; they tell all others. If all nodes are on
+    this machine, the node is started, and its neighbours start again, one after the other, which
+    loses nothing.
     """
     from levywalk.fleet.operate.join import join as joined
 
@@ -73,22 +74,24 @@ def join(
         f"Node {found.node} joins: the fleet has {found.size.nodes} nodes now, and L̄ is "
         f"{found.size.mean_smoothness:.6g}. Told {node_list(found.told)}; they tell all others."
     )
-    if found.restarted:
-        print(f"Started again: {node_list(found.restarted)}.")
     if found.started:
         print(f"Node {found.node} runs; its log is {found.folder / 'node.log'}.")
+        print(f"Started again: {node_list(found.restarted)}.")
         return
     place = typed(Path(found.folder.name, "node.toml"))
     wanted = "" if data is not None else f", put its samples into {found.folder.name}/data.csv"
-    print(
-        f"Next: move {found.folder} to its machine{wanted}, and run there: levywalk node {place}"
-    )
+    where = "" if address is None else f" move {found.folder} to its machine{wanted}, and"
+    where = where or (f"{wanted.replace(', put', ' put')}, and" if wanted else "")
+    print(f"Next:{where} run: levywalk node {place}")
     if found.elsewhere:
         print(
-            f"Neighbours on other machines: {node_list(found.elsewhere)}. Add the node to their "
-            f"node files, with its address and the fingerprint that levywalk fleet doctor shows, "
-            "and start them again."
+            f"On the machines of {node_list(found.elsewhere)}: add the node to their node files, "
+            "with its address, and the fingerprint that levywalk fleet doctor shows."
         )
+    print(
+        f"When it runs, start {node_list(found.near)} again, one after the other; they wait for "
+        "its answer."
+    )
 
 
 def _numbers(text: str) -> list[int]:

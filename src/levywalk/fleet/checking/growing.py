@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from levywalk.fleet.protocol.fleet_size import FleetSize, resized
+from levywalk.fleet.protocol.records import Line, NewSize
+from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.walks import as_target
 
@@ -17,6 +21,7 @@ class SizeAt(NamedTuple):
 
     nodes: int
     mean_smoothness: float
+    mean_scores: tuple[float | None, ...] = ()  # by phase, as the manifest rounds them; empty: L̄
 
 
 def size_of(fleet: Fleet, nodes: int, version: int = 1) -> FleetSize:
@@ -43,3 +48,25 @@ def founded_by(fleet: Fleet, nodes: int) -> Fleet:
         for part in fleet.design.phases
     )
     return replace(fleet, published=resized(fleet.published, size), scores=scores)
+
+
+def sizes_told(lines: Iterable[Line]) -> dict[Epoch, dict[int, SizeAt]]:
+    """Return from which steps of each epoch on updates have used which size; before the first one
+    it is the manifest's.
+    """
+    found: dict[Epoch, dict[int, SizeAt]] = {}
+    for line in sorted((one for one in lines if isinstance(one, NewSize)), key=itemgetter(3)):
+        own = found.setdefault(Epoch(*line.token_epoch), {})
+        own[line.step] = SizeAt(line.nodes, line.mean_smoothness)  # the latest version counts
+    return found
+
+
+def sizes_along(
+    lineage: Sequence[tuple[Epoch, int]], told: Mapping[Epoch, Mapping[int, SizeAt]], first: SizeAt
+) -> dict[int, SizeAt]:
+    """Return the same for the walk that consists of these epochs, each from its first step on."""
+    found: dict[int, SizeAt] = {}
+    for epoch, base in lineage:
+        found = {step: size for step, size in found.items() if step < base}
+        found |= {base: first} | dict(told.get(epoch, {}))
+    return found

@@ -144,14 +144,19 @@ def check_memory_replay(
 
 
 def _weight(fleet: Fleet, v: int, phase: int, sizes: Mapping[int, SizeAt], t: int) -> float:
-    """Return w(v) = L̄/t_v at update t, with the L̄ of the size that was used then."""
-    part = fleet.design.phases[phase]
+    return weight_at(fleet, v, phase, sizes[max(step for step in sizes if step <= t)])
+
+
+def weight_at(fleet: Fleet, v: int, phase: int, size: SizeAt) -> float:
+    """Return w(v) = t̄/t_v in a fleet of some size."""
+    part, mean = fleet.design.phases[phase], size.mean_smoothness
     if not part.reweight or isinstance(as_target(part.target), Uniform):
         return 1.0
-    mean = sizes[max(step for step in sizes if step <= t)].mean_smoothness
     own = np.array([fleet.problem.smoothness[fleet.index(v)]])
     degree = np.array([fleet.network.degree[v]])
-    return mean / float(as_target(part.target).scores(degree, own, mean)[0])
+    rounded = size.mean_scores[phase] if size.mean_scores else mean
+    assert rounded is not None
+    return rounded / float(as_target(part.target).scores(degree, own, mean)[0])
 
 
 def _first_carried(fleet: Fleet) -> dict[str, AnyArray]:

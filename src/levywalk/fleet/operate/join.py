@@ -3,7 +3,7 @@
 The operator's machine makes the folder of the node, with keys and certificate, and signs the new
 size of the fleet: one node more, and the mean L̄ that includes its L_v (`protocol/fleet_size.py`).
 The nodes that run here keep it and tell all others. The neighbours get the node into their node
-files, and start again, one after the other; nothing is lost by that.
+files, and start again when it runs, one after the other; nothing is lost by that.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class JoinedNode(NamedTuple):
     folder: Path
     size: FleetSize
     told: list[int]  # nodes that run here, and tell all others
-    restarted: list[int]  # neighbours that run here
+    restarted: list[int]  # neighbours that run here, if the node runs here, too
     started: bool  # whether the node itself runs, here
-    elsewhere: list[int]  # neighbours whose node files are on other machines
+    near: list[int]  # all its neighbours …
+    elsewhere: list[int]  # … and those whose node files are on other machines
 
 
 def join(
@@ -117,19 +118,17 @@ def join(
     told = _tell(fleet, running, size)
     write_size(fleet.path, size)
     _add_edges(fleet, own, near, own.listen if address is None else address)
-    restarted = []
-    for u in near:
-        if u in running:
-            say(f"node {u} starts again")
-            _restart(fleet, u, timeout)
-            restarted.append(u)
     starts = address is None and data is not None
-    if starts:
+    restarted = [u for u in near if u in running] if starts else []
+    if starts:  # first, because its neighbours wait for its answer when they have started again
+        say(f"node {number} starts")
         start_process(at, at / "node.log")
-        grown = FleetFolder.open(fleet.path)
-        _await(grown, number, timeout)
+        _await(FleetFolder.open(fleet.path), number, timeout)
+    for u in restarted:
+        say(f"node {u} starts again")
+        _restart(fleet, u, timeout)
     elsewhere = [u for u in near if u not in fleet.files]
-    return JoinedNode(number, at, size, told, restarted, starts, elsewhere)
+    return JoinedNode(number, at, size, told, restarted, starts, near, elsewhere)
 
 
 def _check_kind(manifest: Manifest) -> None:

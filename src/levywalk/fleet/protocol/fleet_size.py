@@ -13,13 +13,11 @@ import struct
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.links import Verifier
 from levywalk.fleet.protocol.published_walk import PublishedWalk
 from levywalk.step import PublishedPhase
-from levywalk.walks import Walk, as_target
+from levywalk.walks import Uniform, Walk, as_target
 
 MOST_NODES = 2**31 - 1
 _SIZE = struct.Struct("<2qd")
@@ -64,8 +62,8 @@ def refuses_size(size: FleetSize, before: int, run: bytes, keys: Verifier) -> st
 def resized(published: PublishedWalk, size: FleetSize) -> PublishedWalk:
     """Return what is published about a walk over a fleet of another size.
 
-    The mean score t̄ is the score of a node with L_v = L̄, because the scores of the targets
-    uniform, importance and mixed are linear in L_v. (A fleet with another target cannot be joined.)
+    The mean score t̄ is L̄ for the targets importance and mixed, and 1 for the uniform one. (A fleet
+    with another target cannot be joined.)
 
     Examples
     --------
@@ -91,4 +89,5 @@ def resized(published: PublishedWalk, size: FleetSize) -> PublishedWalk:
 
 
 def _mean_score(walk: Walk, mean: float) -> float:
-    return float(as_target(walk.target).scores(np.ones(1), np.array([mean]), mean)[0])
+    """Return t̄: the scores of the targets importance and mixed have the mean L̄."""
+    return 1.0 if isinstance(as_target(walk.target), Uniform) else mean

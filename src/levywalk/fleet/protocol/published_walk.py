@@ -198,7 +198,7 @@ class PublishedWalk:
             The epoch that it comes from; another one than the token's own if nobody has worked in
             that, since it never had a guardian.
         """
-        fresh = token._replace(epoch=epoch, base=token.step)
+        fresh = token._replace(epoch=epoch, base=token.step, size=0)  # the next visit sets it
         if not self.remembers or parent != token.epoch:
             return fresh
         return self._with_lineage(fresh, self.lineage(token).reopened(parent, token.hops))

@@ -20,8 +20,8 @@ from levywalk.fleet.protocol.events import (
     Revive,
     Revoke,
 )
-from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.evidence import Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus

@@ -26,8 +26,8 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
-from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.fleet_size import FleetSize
+from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.revocation import Revocation
