@@ -17,6 +17,7 @@ from safetensors.numpy import load
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.kept_memory import (
     REASONS,
     DroppedEntries,
@@ -38,6 +39,7 @@ from levywalk.fleet.protocol.records import (
     Known,
     Line,
     NewGeneration,
+    NewSize,
     Own,
     RegisterValue,
     SilentNeighbour,
@@ -69,7 +71,7 @@ digests = st.binary(max_size=32)
 memories = arrays(np.uint8, MEMORY)
 tokens = st.builds(
     Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints,
-    ints, counts, counts, digests, ints, counts,
+    ints, counts, counts, digests, ints, counts, counts,
 )  # fmt: skip
 signatures = st.binary(max_size=64)
 certificates = st.builds(Certificate, ints, epochs, counts, ints, ints, digests, signatures)
@@ -80,6 +82,8 @@ rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
 pardons = st.builds(Pardon, ints, epochs, signatures)
 revocations = st.builds(Revocation, ints, epochs, signatures)
+means = st.floats(0.0, allow_infinity=False)
+sizes = st.builds(FleetSize, counts, counts, means, signatures)
 lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -128,6 +132,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "end": st.none() | ends,
     "liars": st.lists(lies, max_size=3).map(tuple),
     "revoked": st.lists(revocations, max_size=3).map(lambda words: Revocations(tuple(words))),
+    "size": st.none() | sizes,
     "starts": st.none()
     | st.builds(
         Starts,
@@ -145,6 +150,7 @@ lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
     st.builds(SilentNeighbour, epochs, counts, counts, ints),
+    st.builds(NewSize, epochs, counts, counts, counts, counts, means),
     st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
         Measured,
@@ -207,7 +213,7 @@ def test_bytes_that_were_cut_or_prolonged_are_refused(value: Any, data: st.DataO
         decode(original + data.draw(st.binary(min_size=1, max_size=9)), KEPT, LIMITS)
 
 
-@given(data=st.binary(max_size=400), number=st.integers(0, 23))
+@given(data=st.binary(max_size=400), number=st.integers(0, 45))
 def test_no_bytes_do_harm(data: bytes, number: int) -> None:
     for one in (data, bytes([codec.FORMAT, number]) + data):
         with suppress(Malformed):
@@ -295,6 +301,7 @@ def test_the_format_is_what_it_was() -> None:
         KeptMemory((stamped,), (DroppedEntries(FIRST, 1, 2),), (MemoryLoss(7, 8),)),
         NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
         SilentNeighbour(FIRST, 1, 2, 3),
+        NewSize(FIRST, 1, 2, 3, 4, 5.0),
     )
     # kinds that were added later
     later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
@@ -387,6 +394,7 @@ def test_what_travels_is_part_of_the_digest_and_read_only_after_reading() -> Non
     assert token._replace(memory=np.empty(0, np.uint8)).digest() != token.digest()
     assert token._replace(came_from=3).digest() != token.digest()
     assert token._replace(small_messages=3).digest() != token.digest()
+    assert token._replace(size=1).digest() != token.digest()
     found = decode_slot("final", encode(token), LIMITS)
     assert isinstance(found, Token)
     assert found.digest() == token.digest()
@@ -470,7 +478,7 @@ def test_another_format_is_refused_by_its_number() -> None:
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
         Malformed,
-        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour was",
+        match="Visit or Archived or Began or .* or SilentNeighbour or NewSize was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):

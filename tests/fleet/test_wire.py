@@ -17,6 +17,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.revocation import Revocation
@@ -49,6 +50,7 @@ from tests.fleet.test_codec import (
     links,
     revocations,
     scores,
+    sizes,
     token_with,
     tokens,
 )
@@ -62,6 +64,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     EpochLink: links,
     Lie: lies,
     Revocation: revocations,
+    FleetSize: sizes,
     Ending: ends,
     int: counts,
     bool: st.booleans(),

@@ -24,6 +24,7 @@ silent     a guardian is told that its holder is silent, which may not be true
 rumour     a node is told that a neighbour is gone for ever, which may not be true
 revive     a node is told to continue the walk from its own copy, although the walk may be alive
 joins      a new edge
+grows      the operator tells a node a new size of the fleet: another L̄, and one node more
 leaves     a node is asked to leave
 =========  =========================================================================================
 
@@ -68,6 +69,7 @@ WITH_MEMORY = (
     ("unif_rw", "point_saga"),
     ("oldest_neighbour", "sgd"),
 )
+GROWING = (("mhlj", "sgd"), ("weight_rw", "sgd"), ("unif_rw", "saga"), ("mhlj", "saga"))
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
 KINDS = (
@@ -231,6 +233,28 @@ def draw_with_memory(seed: int) -> FaultSchedule:
     """
     design, update = WITH_MEMORY[seed % len(WITH_MEMORY)]
     return draw(seed, design=design, update=update)
+
+
+def draw_growing(seed: int) -> FaultSchedule:
+    """Draw a schedule in which the fleet grows three times, of a method whose updates depend on its
+    size. The other faults are those of `draw`.
+
+    Examples
+    --------
+    >>> [fault.kind for fault in draw_growing(2).faults].count("grows")
+    3
+    """
+    design, update = GROWING[seed % len(GROWING)]
+    found = draw(seed, design=design, update=update)
+    rng = Random(seed + 3)
+    nodes = _network(found.network, found.nodes).n
+    grows = [
+        ScheduledFault(
+            round(rng.uniform(0.0, found.until / 2), 2), "grows", (rng.randrange(nodes),)
+        )
+        for _ in range(3)
+    ]
+    return replace(found, faults=tuple(sorted([*found.faults, *grows])))
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:

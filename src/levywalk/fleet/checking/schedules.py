@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_with_memory
+from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_growing, draw_with_memory
 from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.violation import Violation
@@ -118,10 +118,13 @@ def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
     return reached == nodes
 
 
-def sweep(seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False) -> ScheduleOutcome:
+def sweep(
+    seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False, grows: bool = False
+) -> ScheduleOutcome:
     """Play the schedules of these seeds, and collect the failures.
 
-    With ``memory`` they are those of methods with memory at the nodes.
+    With ``memory`` they are those of methods with memory at the nodes, with ``grows`` those of
+    fleets that grow.
 
     Examples
     --------
@@ -130,7 +133,8 @@ def sweep(seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False) 
     """
     total = ScheduleOutcome()
     for seed in seeds:
-        schedule = draw_with_memory(seed) if memory else draw(seed)
+        make_one = draw_growing if grows else draw_with_memory if memory else draw
+        schedule = make_one(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:
