@@ -301,17 +301,18 @@ def test_the_format_is_what_it_was() -> None:
         KeptMemory((stamped,), (DroppedEntries(FIRST, 1, 2),), (MemoryLoss(7, 8),)),
         NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
         SilentNeighbour(FIRST, 1, 2, 3),
-        NewSize(FIRST, 1, 2, 3, 4, 5.0),
     )
+    grown = (NewSize(FIRST, 1, 2, 3, 4, 5.0), FleetSize(1, 9, 3.5, b"signature"))
     # kinds that were added later
-    later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
+    later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
-    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
-    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "7881a9a242831c4a"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "cce8a7d01d26b76e"
+    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ca424b4f6d9aa65a"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
-    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "77ed3fde167ccc1d"
-    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "00f2c447481d4dbf"
+    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "9dd27d2727af14ab"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "96206d74e9149c73"
 
 
 # What no node could have written
@@ -471,14 +472,14 @@ def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
 
 
 def test_another_format_is_refused_by_its_number() -> None:
-    with pytest.raises(Malformed, match="format 2 was expected, got 1, of another version"):
+    with pytest.raises(Malformed, match="format 3 was expected, got 1, of another version"):
         decode_slot("known", b"\x01" + encode(Known(FIRST, 1))[1:], LIMITS)
 
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
         Malformed,
-        match="Visit or Archived or Began or .* or SilentNeighbour or NewSize was",
+        match=r"Visit or Archived or Began or .* or SilentNeighbour or NewSize was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):
