@@ -52,7 +52,7 @@ METHODS = {
 }
 
 
-def grown(method: str, steps: int = 150) -> Fleet:
+def grown(method: str, steps: int = 400) -> Fleet:
     """Return a fleet of seven nodes that was created for six."""
     design, update = METHODS[method]
     network = lw.watts_strogatz(N, 4, 0.3, seed=2)
@@ -84,7 +84,7 @@ def test_a_node_joins_and_every_update_is_that_of_its_size(method: str) -> None:
     fleet = grown(method)
     last = size_of(fleet, N)
     virtual = VirtualFleet(fleet, absent={N - 1}, grows=last, signed=method == "mixed")
-    virtual.at(0.2, PlannedFault("join", N - 1))
+    virtual.at(0.5, PlannedFault("join", N - 1))
     assert virtual.run()
     assert virtual.final is not None
     assert virtual.final.size == 1
@@ -109,7 +109,7 @@ def test_the_law_after_the_join_is_the_target_of_all_nodes(method: str) -> None:
     """
     fleet = grown(method)
     virtual = VirtualFleet(fleet, absent={N - 1}, grows=size_of(fleet, N))
-    virtual.at(0.2, PlannedFault("join", N - 1))
+    virtual.at(0.5, PlannedFault("join", N - 1))
     assert virtual.run()
     virtual.run(until=virtual.now + 20 * TERMS.heartbeat)
     smoothness, degree = fleet.problem.smoothness, fleet.network.degree
