@@ -310,7 +310,7 @@ def _check_models(
                 f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached",
             )
         x = at[own.parent, own.base]
-        size = None if sizes is None else sizes.first
+        used = None if sizes is None else sizes.first
         steps = visits.get(epoch, {})
         for t in range(own.base, max(steps, default=own.base - 1) + 1):
             if (epoch, t) in bases:
@@ -329,9 +329,9 @@ def _check_models(
                 i, word = fleet.index(v), partial(fleet.key(v).word, t)
                 gradient = update.gradient(fleet.problem, i, x, word)
                 weight = phase.bound.weights[i]
-                if sizes is not None and size is not None:
-                    size = sizes.told.get(epoch, {}).get(t, size)
-                    weight = weight_at(fleet, v, 0, size)
+                if sizes is not None and used is not None:
+                    used = sizes.told.get(epoch, {}).get(t, used)
+                    weight = weight_at(fleet, v, 0, used)
                 x = typed(fleet, x - gamma * (weight * gradient))
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared

@@ -169,13 +169,7 @@ class Orders:
 
     def _size(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Let the fleet have more nodes, on the operator's word."""
-        version, nodes, mean, signature = (
-            asked.get(key) for key in ("version", "nodes", "mean_smoothness", "signature")
-        )
-        whole = type(version) is int and type(nodes) is int and type(mean) is float
-        if not whole or not isinstance(signature, str) or not 0 < version < 1 << 62:
-            raise InvalidParameter("an order about the size needs the operator's word")
-        size = FleetSize(version, nodes, mean, bytes.fromhex(signature))
+        size = _told_size(asked)
         done = self._ordered(Resize(size))
         known = self.process.node.disk.size
         if known != size:
@@ -237,6 +231,16 @@ class Orders:
 
     def _connected(self) -> set[int]:
         return {u for u, link in self.process.transport.links.items() if link.open}
+
+
+def _told_size(asked: dict[str, Any]) -> FleetSize:
+    """Return the operator's word about the fleet's size in an order."""
+    kinds = {"version": int, "nodes": int, "mean_smoothness": float, "signature": str}
+    values: list[Any] = [asked.get(key) for key in kinds]
+    right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
+    if not right or not 0 < values[0] < 1 << 62:
+        raise InvalidParameter("an order about the fleet's size needs the operator's word")
+    return FleetSize(*values[:3], bytes.fromhex(values[3]))
 
 
 def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
