@@ -112,10 +112,10 @@ def join(
         size = key.signed(_grown(fleet, found), fleet.manifest.digest)
         write_size(at, size)
         sync_folder(at)
+        told = _tell(fleet, running, size)
     except BaseException:
         shutil.rmtree(at, ignore_errors=True)
         raise
-    told = _tell(fleet, running, size)
     write_size(fleet.path, size)
     _add_edges(fleet, own, near, own.listen if address is None else address)
     starts = address is None and data is not None
@@ -282,10 +282,13 @@ def _tell(fleet: FleetFolder, running: list[int], size: FleetSize) -> list[int]:
         try:
             control.ask(fleet.files[v].state, "size", **content)
             told.append(v)
-        except control.NoAnswer:
-            continue  # it learns it from its neighbours
+        except (control.NoAnswer, InvalidParameter):
+            continue  # it does not run, or is fenced; otherwise it learns it from its neighbours
     if not told:
-        raise FleetProblem("no node has answered, so nobody was told: try again")
+        raise FleetProblem(
+            f"no node has accepted the new size, so nobody was told: see levywalk fleet doctor "
+            f"{fleet.path}, and try again"
+        )
     return told
 
 
