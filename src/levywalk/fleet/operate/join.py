@@ -29,6 +29,11 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.own_data import own_part
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port
+from levywalk.fleet.setup.operator_folder import (
+    OPERATOR_FILE,
+    OperatorAddress,
+    add_operator_address,
+)
 from levywalk.fleet.setup.places import _free_ports
 from levywalk.fleet.setup.size_file import write_size
 from levywalk.walks import Importance, Mixed, Uniform, as_target
@@ -43,7 +48,7 @@ class JoinedNode(NamedTuple):
     node: int
     folder: Path
     size: FleetSize
-    told: list[int]  # nodes that run here, and tell all others
+    told: list[int]  # nodes that run here, and tell all others; the node itself does, too
     restarted: list[int]  # neighbours that run here, if the node runs here, too
     started: bool  # whether the node itself runs, here
     near: list[int]  # all its neighbours …
@@ -91,7 +96,7 @@ def join(
         )
     key = operators_key(fleet, "let a node join")
     running = [v for v in fleet.ids if fleet.answers(v)]
-    if not running:
+    if not running and address is None:
         raise FleetProblem(
             f"no node of {fleet.path} runs, so nobody can be told: levywalk fleet up {fleet.path}"
         )
@@ -112,12 +117,18 @@ def join(
         size = key.signed(_grown(fleet, found), fleet.manifest.digest)
         write_size(at, size)
         sync_folder(at)
-        told = _tell(fleet, running, size)
+        told = _tell(fleet, running, size) if running else []
     except BaseException:
         shutil.rmtree(at, ignore_errors=True)
         raise
     write_size(fleet.path, size)
-    _add_edges(fleet, own, near, own.listen if address is None else address)
+    where = own.listen if address is None else address
+    _add_edges(fleet, own, near, where)
+    door = fleet.path / "operator"
+    if own.operator is not None and (door / OPERATOR_FILE).exists():
+        port = own.operator.rpartition(":")[2]
+        reached = OperatorAddress(number, f"{where.rpartition(':')[0]}:{port}")
+        add_operator_address(door, reached, size)
     starts = address is None and data is not None
     restarted = [u for u in near if u in running] if starts else []
     if starts:  # first, because its neighbours wait for its answer when they have started again
@@ -191,9 +202,13 @@ def _made(
     host = (host_port(first.listen) or ("127.0.0.1", 0))[0]
     if address is not None and host_port(address) is None:
         raise InvalidParameter(f"address must be host:port, got {address!r}")
-    ports = iter(_free_ports(host, 2) if local else [])
+    ports = iter(_free_ports(host, 3) if local else [])
     where = f"{host}:{next(ports)}" if address is None else address
     listen = where if local else f"0.0.0.0:{where.rpartition(':')[2]}"
+    operator = None
+    if first.operator is not None:
+        door = next(ports) if local else int(first.operator.rpartition(":")[2])
+        operator = f"{listen.rpartition(':')[0]}:{door}"
     peers = tuple(_peer(fleet, u, local=local) for u in near)
     authority = Authority.load(fleet.path / "authority")
     try:
@@ -215,6 +230,7 @@ def _made(
             at / CA_CERTIFICATE,
             peers,
             model=first.model,
+            operator=operator,
         )
         file.write(at / "node.toml")
     except BaseException:

@@ -240,7 +240,8 @@ def _told_size(asked: dict[str, Any]) -> FleetSize:
     right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
     if not right or not 0 < values[0] < 1 << 62:
         raise InvalidParameter("an order about the fleet's size needs the operator's word")
-    return FleetSize(*values[:3], bytes.fromhex(values[3]))
+    version, nodes, mean, signature = values
+    return FleetSize(version, nodes, mean, bytes.fromhex(signature))
 
 
 def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
