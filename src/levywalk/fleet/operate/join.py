@@ -20,6 +20,7 @@ from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
+from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.node_processes import looks, start_process
@@ -77,7 +78,8 @@ def join(
     smoothness
         Its L_v, if ``data`` is None; see ``levywalk node --check``.
     address
-        Where its neighbours reach it, host:port; None if all nodes are on this machine.
+        Where its neighbours reach it, host:port; None if all nodes are on this machine. Metrics and
+        operator ports are then those of another node.
 
     Raises
     ------
@@ -87,48 +89,25 @@ def join(
         If keys are missing, no node runs here, or a neighbour does not start again.
     """
     _check_kind(fleet.manifest)
-    near = _checked_neighbours(fleet, neighbours)
-    number, local = fleet.manifest.nodes, _is_local(fleet)
-    if fleet.lone or not (fleet.path / "authority" / "ca.key").exists():
-        raise FleetProblem(
-            f"{fleet.path / 'authority'} is needed: only it can make the keys of a new node; run "
-            "the command in the folder that levywalk fleet init has made"
-        )
-    key = operators_key(fleet, "let a node join")
+    near, number = _checked_neighbours(fleet, neighbours), fleet.manifest.nodes
+    key = _operator_here(fleet)
     running = [v for v in fleet.ids if fleet.answers(v)]
-    if not running and address is None:
-        raise FleetProblem(
-            f"no node of {fleet.path} runs, so nobody can be told: levywalk fleet up {fleet.path}"
-        )
-    if address is None and not local:
-        raise InvalidParameter(
-            "address must be given for a fleet on several machines, such as "
-            "--address host9.example.org:7400"
-        )
+    _check_place(fleet, running, address)
     at = fleet.path / f"node-{number}"
-    if at.exists():
-        raise FleetProblem(
-            f"{at} exists, but node {number} has not joined: an earlier try was interrupted; "
-            "remove that folder, and try again"
-        )
     own = _made(fleet, number, near, data=data, address=address, days=days)
     try:
         found = _smoothness(fleet.manifest, own, data, smoothness)
         size = key.signed(_grown(fleet, found), fleet.manifest.digest)
         write_size(at, size)
         sync_folder(at)
-        told = _tell(fleet, running, size) if running else []
     except BaseException:
         shutil.rmtree(at, ignore_errors=True)
         raise
+    told = _tell(fleet, running, size)
     write_size(fleet.path, size)
     where = own.listen if address is None else address
     _add_edges(fleet, own, near, where)
-    door = fleet.path / "operator"
-    if own.operator is not None and (door / OPERATOR_FILE).exists():
-        port = own.operator.rpartition(":")[2]
-        reached = OperatorAddress(number, f"{where.rpartition(':')[0]}:{port}")
-        add_operator_address(door, reached, size)
+    _add_door(fleet, own, where, size)
     starts = address is None and data is not None
     restarted = [u for u in near if u in running] if starts else []
     if starts:  # first, because its neighbours wait for its answer when they have started again
@@ -159,6 +138,33 @@ def _check_kind(manifest: Manifest) -> None:
         raise InvalidParameter(
             "a node cannot join this fleet: its manifest names no operator's key; create a new "
             "fleet"
+        )
+
+
+def _operator_here(fleet: FleetFolder) -> OperatorKey:
+    if fleet.lone or not (fleet.path / "authority" / "ca.key").exists():
+        raise FleetProblem(
+            f"{fleet.path / 'authority'} is needed: only it can make the keys of a new node; run "
+            "the command in the folder that levywalk fleet init has made"
+        )
+    return operators_key(fleet, "let a node join")
+
+
+def _check_place(fleet: FleetFolder, running: list[int], address: str | None) -> None:
+    """Refuse a newcomer whom nobody could tell of, or reach, or whose folder is there."""
+    if not running and address is None:
+        raise FleetProblem(
+            f"no node of {fleet.path} runs, so nobody can be told: levywalk fleet up {fleet.path}"
+        )
+    if address is None and not _is_local(fleet):
+        raise InvalidParameter(
+            "address must be given for a fleet on several machines, such as "
+            "--address host9.example.org:7400"
+        )
+    if (fleet.path / f"node-{fleet.manifest.nodes}").exists():
+        raise FleetProblem(
+            f"{fleet.path / f'node-{fleet.manifest.nodes}'} exists, but that node has not joined: "
+            "an earlier try was interrupted; remove that folder, and try again"
         )
 
 
@@ -221,7 +227,7 @@ def _made(
         file = NodeFile(
             number,
             listen,
-            f"127.0.0.1:{next(ports)}" if local and first.metrics is not None else None,
+            f"127.0.0.1:{next(ports)}" if local and first.metrics is not None else first.metrics,
             at / "manifest.json",
             at / name,
             at / "state",
@@ -292,6 +298,9 @@ def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
 
 
 def _tell(fleet: FleetFolder, running: list[int], size: FleetSize) -> list[int]:
+    """Tell the nodes that run here; return those that have it. Others learn it from the newcomer or
+    from their neighbours.
+    """
     told = []
     content = size._asdict() | {"signature": size.signature.hex()}
     for v in running:
@@ -299,12 +308,7 @@ def _tell(fleet: FleetFolder, running: list[int], size: FleetSize) -> list[int]:
             control.ask(fleet.files[v].state, "size", **content)
             told.append(v)
         except (control.NoAnswer, InvalidParameter):
-            continue  # it does not run, or is fenced; otherwise it learns it from its neighbours
-    if not told:
-        raise FleetProblem(
-            f"no node has accepted the new size, so nobody was told: see levywalk fleet doctor "
-            f"{fleet.path}, and try again"
-        )
+            continue  # it does not run any more, or is fenced
     return told
 
 
@@ -318,6 +322,15 @@ def _add_edges(fleet: FleetFolder, own: NodeFile, near: list[int], address: str)
             file = fleet.files[u]
             path = fleet.place(u) / "node.toml"
             replace(file, neighbours=(*file.neighbours, peer)).write(path)
+
+
+def _add_door(fleet: FleetFolder, own: NodeFile, where: str, size: FleetSize) -> None:
+    """Add the new node to the fleet's own operator's folder, if there is one."""
+    door = fleet.path / "operator"
+    if own.operator is not None and (door / OPERATOR_FILE).exists():
+        port = own.operator.rpartition(":")[2]
+        reached = OperatorAddress(own.id, f"{where.rpartition(':')[0]}:{port}")
+        add_operator_address(door, reached, size)
 
 
 def _restart(fleet: FleetFolder, node: int, timeout: float) -> None:
