@@ -36,7 +36,7 @@ from levywalk.fleet.setup.operator_folder import (
     add_operator_address,
 )
 from levywalk.fleet.setup.places import _free_ports
-from levywalk.fleet.setup.size_file import write_size
+from levywalk.fleet.setup.size_file import read_size, write_size
 from levywalk.walks import Importance, Mixed, Uniform, as_target
 from levywalk.whole_files import sync_folder
 
@@ -286,6 +286,8 @@ def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
     """Return the size of the fleet with one node more, not signed."""
     manifest, n = fleet.manifest, fleet.manifest.nodes
     known = [one.about.get("size") for one in fleet.views()]
+    here = read_size(fleet.path, Manifest.parse(manifest.text))
+    known.append(None if here is None else here[:2])
     version = max((size[0] for size in known if size), default=0)
     most = max((size[1] for size in known if size), default=n)
     if most > n:
