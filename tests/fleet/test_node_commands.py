@@ -241,7 +241,6 @@ def test_renew_says_when_it_counts(folder: Path) -> None:
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
-    """It must be the last of those that need all nodes: node 3 becomes another process."""
     os.kill(
         next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM
     )
@@ -260,17 +259,19 @@ def test_a_node_in_the_foreground(folder: Path) -> None:
     finally:
         process.kill()
         process.wait()
+        FleetFolder.open(folder).up()
 
 
 def test_stop(folder: Path) -> None:
     done = fleet("stop", folder)
     assert done.exit_code == 0
-    assert "Stopped nodes 0-2." in done.stdout
+    assert "Stopped nodes 0-3." in done.stdout
     assert status(folder)["nodes_up"] == 0
     assert "No node was running" in fleet("stop", folder).stdout
     gone = fleet("gone", folder, 3)
     assert gone.exit_code == 1
     assert "no neighbour of node 3 was told: nodes 0, 2 do not run" in gone.stderr
+    FleetFolder.open(folder).up()
 
 
 # What is shown

@@ -13,6 +13,7 @@ from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
+from levywalk.fleet.protocol.starts import Starts
 from levywalk.fleet.protocol.token import Token
 
 
@@ -37,9 +38,19 @@ def describe(disk: Disk) -> dict[str, Any]:
         "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
+        "state_folders": None if disk.starts is None else _state_folders(disk.starts),
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
+    }
+
+
+def _state_folders(starts: Starts) -> dict[str, Any]:
+    """Return what names this node's state folder, and those of its neighbours that it has seen."""
+    seen = {str(u): [*past.past, past.origin] for u, past in sorted(starts.seen.items())}
+    return {
+        "own": starts.origin.hex(),
+        "seen": {u: [name.hex() for name in names if name] for u, names in seen.items()},
     }
 
 
