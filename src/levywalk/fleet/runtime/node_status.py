@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,11 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
-    """Return which unreachable node keeps the token here from moving, in words; empty if there is
-    none.
+def waits_for(
+    disk: Disk, connected: set[int], renew_after: int, asked: Collection[int] = ()
+) -> str | None:
+    """Return which unreachable node keeps the token here from moving, in words; None if there is
+    none. ``asked`` are neighbours whose answer the walk needs before it decides.
     """
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
@@ -97,6 +100,11 @@ def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
+    silent = sorted(set(asked) - connected)
+    if silent:
+        who = ", ".join(str(u) for u in silent)
+        many = "s" if len(silent) > 1 else ""
+        return f"waits for the answer{many} of node{many} {who} to the walk's question"
     return None
 
 
