@@ -17,8 +17,9 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate import doctor
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.revive import _signed_word, revive
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send

@@ -25,10 +25,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.operate.node_processes import Starting
+from levywalk.fleet.operate.node_processes import FleetProblem, Starting
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Held, Known, Own
 from levywalk.fleet.protocol.starts import Seen, Starts

@@ -12,8 +12,9 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.operate.revoke import revoke
 from levywalk.fleet.protocol.certificate import OPERATOR
