@@ -10,7 +10,6 @@ import typer
 from levywalk.cli.fleet.common import (
     read_fleet_design,
     read_fleet_step_size,
-    refuse_privacy,
     typed,
 )
 from levywalk.cli.options import (
@@ -214,7 +213,6 @@ per node.
     from levywalk.problem.problem import MODEL_TYPES
     from levywalk.problem.sparse_features import is_sparse
 
-    refuse_privacy(privacy)
     checks.choice("--dtype", dtype, MODEL_TYPES)
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
@@ -264,6 +262,7 @@ per node.
         operator_port=operator_port,
         stop=stop,
         update=read_update_text(update),
+        privacy=privacy,
     )
     if model is not None:
         print_model(folder)

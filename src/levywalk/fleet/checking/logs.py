@@ -46,6 +46,7 @@ from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
+    BudgetSpent,
     HeldStatus,
     Line,
     NewGeneration,
@@ -178,7 +179,7 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
             if isinstance(line, Archived):
                 archived.append((v, line))
                 continue
-            if isinstance(line, Measured | NewGeneration | SilentNeighbour):
+            if isinstance(line, Measured | NewGeneration | SilentNeighbour | BudgetSpent):
                 continue  # the visit after it tells where
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
