@@ -37,6 +37,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
+        "spent": None if disk.spent is None else disk.spent.releases,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },

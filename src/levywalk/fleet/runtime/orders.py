@@ -19,7 +19,6 @@ from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
-from levywalk.fleet.runtime.spending import spending_of
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
@@ -203,7 +202,6 @@ class Orders:
             "waits": self.process.out_of_order or waits,
             "awaits": sorted(node.awaited),
             "counts": dict(self.process.counts),
-            "privacy": spending_of(self.process.manifest, disk.spent),
         }
 
     def _connected(self) -> set[int]:

@@ -7,11 +7,10 @@ hash of models that it has not seen, and the guardian's older copy), so no other
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from levywalk.fleet.protocol.records import Spending
 from levywalk.fleet.setup.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -29,23 +28,56 @@ def system_noise(manifest: Manifest) -> Callable[[int], NoiseSource] | None:
     return lambda step: SystemNoise()
 
 
-def spending_of(manifest: Manifest, spent: Spending | None) -> dict[str, Any] | None:
+def spending_of(manifest: Manifest, spent: int | None) -> dict[str, Any] | None:
     """Return what a node has spent, ready for JSON; None without privacy.
 
-    A node of whose disk nothing is known may have spent all.
+    Nothing is known of a node whose disk cannot be read: then what it has spent is None.
     """
     bound = manifest.published.privacy
     if bound is None:
         return None
-    count = bound.cap if spent is None else min(spent.releases, bound.cap)
+    count = None if spent is None else min(spent, bound.cap)
     at_cap = _epsilon(bound.privacy, bound.cap)
-    fixed = manifest.published.detector is None
+    epsilon = None if count is None else _epsilon(bound.privacy, count)
+    if manifest.published.detector is not None:
+        epsilon = at_cap  # the walk, or its end, depends on the model: the count tells something
     return {
         "updates_spent": count,
         "updates_at_cap": bound.cap,
-        # the number of visits tells something if the walk, or its end, depends on the model
-        "epsilon_spent": _epsilon(bound.privacy, count) if fixed else at_cap,
+        "epsilon_spent": epsilon,
         "epsilon_at_cap": at_cap,
+    }
+
+
+def fleet_spending(manifest: Manifest, spent: Mapping[int, int | None]) -> dict[str, Any] | None:
+    """Return what the nodes of a fleet have spent, ready for JSON; None without privacy.
+
+    A sample is at one node, so ε of the fleet is the largest of its nodes. What nobody knows of a
+    node counts as ε at the cap.
+    """
+    bound = manifest.published.privacy
+    if bound is None:
+        return None
+    told = [spending_of(manifest, count) for _, count in sorted(spent.items())]
+    rows = [row for row in told if row is not None]
+    at_cap = _epsilon(bound.privacy, bound.cap)
+    unknown = [v for v, count in sorted(spent.items()) if count is None]
+    known = [row["epsilon_spent"] for row in rows if row["epsilon_spent"] is not None]
+    return {
+        "definition": bound.privacy.definition,
+        "delta": bound.privacy.delta,
+        "adjacency": bound.privacy.adjacency,
+        "adversary": bound.privacy.adversary,
+        "accountant": "composition",
+        "budget": bound.privacy.budget,
+        "updates_spent": sum(count for count in spent.values() if count is not None),
+        "updates_at_cap": bound.cap,
+        "epsilon_spent": at_cap if unknown else max(known, default=0.0),
+        "epsilon_at_cap": at_cap,
+        "nodes_out_of_budget": [
+            v for v, count in sorted(spent.items()) if count is not None and count >= bound.cap
+        ],
+        "nodes_unknown": unknown,
     }
 
 
