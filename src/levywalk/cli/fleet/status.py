@@ -184,7 +184,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
         "hand-offs",
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
     )
-    if found["privacy"] is None:
+    if found.get("privacy") is None:
         facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
     else:
         facts.add_row("privacy", Text(_privacy(found["privacy"])))
@@ -242,7 +242,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
     named = any(node["name"] is not None for node in found["nodes"])
     columns = ["node", *(["name"] if named else []), "process", "state"]
     measured = list(found["metrics"])
-    last = ["loss"] if found["privacy"] is None else ["updates spent", "ε spent"]
+    last = ["loss"] if found.get("privacy") is None else ["updates spent", "ε spent"]
     for name in (*columns, "epoch", "step", "edges up", *last, *measured):
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
@@ -271,7 +271,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
 
 def _loss_or_spent(node: dict[str, Any]) -> list[str]:
     """Return a node's loss; under privacy, which does not show it, what its budget has spent."""
-    told = node["privacy"]
+    told = node.get("privacy")
     if told is None:
         return [_if(node["loss"], "{:.4g}") or "–"]
     spent, epsilon = told["updates_spent"], told["epsilon_spent"]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw, drawing
+from levywalk.fleet.checking.faults import FaultSchedule, drawing
 from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.violation import Violation
@@ -58,7 +58,7 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
 
     Examples
     --------
-    >>> outcome = play(draw(1))
+    >>> outcome = play(drawing()(1))
     >>> outcome.finished, outcome.events > 200
     (1, True)
     """

@@ -32,7 +32,13 @@ from levywalk.fleet.protocol.kept_memory import (
 from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, Lineage
 from levywalk.fleet.protocol.messages import Answer, Question
 from levywalk.fleet.protocol.node_step import Unanswered
-from levywalk.fleet.protocol.records import NOBODY, BudgetSpent, NewGeneration, SilentNeighbour, Spending
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    BudgetSpent,
+    NewGeneration,
+    SilentNeighbour,
+    Spending,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 

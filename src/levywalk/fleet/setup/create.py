@@ -35,8 +35,8 @@ from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, 
 from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
-from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.budget_file import write_budget
+from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem, node_code, require_scores
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.first_model import write_first_model

@@ -15,10 +15,10 @@ from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
+    BudgetSpent,
     Disk,
     HeldStatus,
     Line,
-    BudgetSpent,
     NewGeneration,
 )
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
