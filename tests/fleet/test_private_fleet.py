@@ -157,7 +157,9 @@ def test_a_node_clips_after_the_weight_and_adds_the_systems_noise(monkeypatch, d
     after, _ = site.decide(Token.first(x))
     smoothness = problem.smoothness
     weight = 1.0 if design.name == "UnifRW" else smoothness.mean() / smoothness[1]
-    parts = [2.0 * weight * (a @ x - y) * a for a, y in zip(features[3:6], targets[3:6], strict=True)]
+    parts = [
+        2.0 * weight * (a @ x - y) * a for a, y in zip(features[3:6], targets[3:6], strict=True)
+    ]
     clipped = [part * min(1.0, 2.0 / np.linalg.norm(part)) for part in parts]
     noise = norm.ppf((np.arange(1, 4) / 4.0) + 0.5 * 2.0**-52)
     release = np.mean(clipped, axis=0) + 1.5 * (2 * 2.0 / 3) * noise

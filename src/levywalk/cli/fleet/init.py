@@ -46,6 +46,9 @@ levywalk fleet init --network ring:8 --data a9a.libsvm --loss logistic --dtype f
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
 
+levywalk fleet init --network ring:8 --design unif_rw --step-size 0.002 \
+--privacy clip=5,noise=20,budget=2 my-fleet   (clipped gradients with noise; docs/privacy.md)
+
 levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 \
 --mean-smoothness 3.5
 --step-size 0.02 ours   (each node on its own machine, whose owner puts data.csv beside node.toml)
@@ -317,6 +320,14 @@ def _print_next_steps(
         f"{steps:,} updates."
     )
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
+    private = manifest.published.privacy
+    if private is not None:
+        print(
+            f"Privacy: each node makes at most {private.cap:,} updates, and ε is at most "
+            f"{private.privacy.epsilon(private.cap):.4g}: {private.privacy.definition}. Keep no "
+            "copy of a node's folder from before its first start: budget.json says that nothing "
+            "is spent."
+        )
     if (folder / "operator").is_dir():
         print(
             f"Operators elsewhere need a copy of {folder}/operator: levywalk fleet status operator"
