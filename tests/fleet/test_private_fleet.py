@@ -41,6 +41,7 @@ from levywalk.privacy import noise as noise_module
 from levywalk.registry import to_dict
 from tests.fleet.nodes import up
 from tests.limits import PATIENCE, eventually
+from tests.unit.privacy.test_attack import START, STEP, OneSample, distance, reconstructed
 
 PRIVACY = lw.Privacy(clip=5.0, noise=3.0, budget=8.0)  # 24 updates of each node
 NODES = 4
@@ -565,14 +566,6 @@ def test_real_nodes_that_are_killed_and_lose_a_disk_never_get_budget_back(tmp_pa
 
 # What a neighbour sees on the wire
 
-STEP, START = 0.05, np.random.default_rng(11).normal(size=6)
-
-
-class OneSample(lw.LeastSquares):
-    """Two samples do not span six dimensions, on whose optimum nothing here depends."""
-
-    optimum = np.zeros(6)
-
 
 def on_the_wire(a, y, update, privacy, seed=0):
     """The tokens that node 0 gets from node 1, to which START has come: all of their bytes."""
@@ -603,14 +596,9 @@ def on_the_wire(a, y, update, privacy, seed=0):
     return tokens[0], fleet.published
 
 
-def reconstructed(gradient, size):
-    """The sample (a, y) of least squares, up to its sign, from its gradient at START and ‖a‖."""
-    a = size * gradient / np.linalg.norm(gradient)
-    return np.append(a, a @ START - np.linalg.norm(gradient) / (2.0 * size))
-
-
-def distance(one, other):
-    return min(np.linalg.norm(one - other), np.linalg.norm(one + other))
+def recovered(gradient, size):
+    """The sample that has this gradient at START, from that and ‖a‖."""
+    return reconstructed(START - STEP * gradient, 2.0 * size**2)
 
 
 def gradients(token, published):
@@ -628,7 +616,7 @@ def test_without_noise_a_neighbour_recovers_the_sample_from_the_wire(update):
     size = np.linalg.norm(sample[:6])
     for privacy in (None, lw.Privacy(clip=1e6, noise=1e-15, scores="public")):
         token, published = on_the_wire(sample[:6], sample[6], update, privacy)
-        errors = [distance(reconstructed(g, size), sample) for g in gradients(token, published)]
+        errors = [distance(recovered(g, size), sample) for g in gradients(token, published)]
         assert min(errors) < 1e-6 * np.linalg.norm(sample)
 
 
@@ -647,7 +635,7 @@ def test_with_noise_no_reconstruction_from_the_wire_is_better_than_the_bound(upd
         for sample in samples:
             token, published = on_the_wire(sample[:6], sample[6], update, privacy, seed)
             views = gradients(token, published)
-            by_formula.append(min(distance(reconstructed(g, 2.0), sample) for g in views))
+            by_formula.append(min(distance(recovered(g, 2.0), sample) for g in views))
             nearest = int(np.argmin([np.linalg.norm(views[0] - g) for g in clipped]))
             by_likelihood.append(distance(samples[nearest], sample))
     spread = distance(*samples) / math.sqrt(2 * runs)
@@ -679,6 +667,6 @@ def test_what_a_real_neighbour_has_on_its_disk(tmp_path):
             eventually(lambda fleet=fleet: fleet.status()["finished"])
         (copy,) = [one for one in fleet.copies(0) if one.final]
         gradient = (START - fleet.fetched(copy).token.model) / STEP
-        errors.append(distance(reconstructed(gradient, np.linalg.norm(sample[:6])), sample))
+        errors.append(distance(recovered(gradient, np.linalg.norm(sample[:6])), sample))
     assert errors[0] < 1e-9
     assert errors[1] > 1e-3
