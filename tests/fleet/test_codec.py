@@ -30,6 +30,7 @@ from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
+    BudgetSpent,
     Disk,
     Edge,
     Guarded,
@@ -41,6 +42,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
     SilentNeighbour,
+    Spending,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
@@ -139,12 +141,14 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     ),
     "chain": st.none()
     | st.builds(StartChain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
+    "spent": st.none() | st.builds(Spending, counts),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
     st.builds(SilentNeighbour, epochs, counts, counts, ints),
+    st.builds(BudgetSpent, epochs, counts, counts),
     st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
         Measured,
@@ -298,6 +302,9 @@ def test_the_format_is_what_it_was() -> None:
     )
     # kinds that were added later
     later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
+    private = (Spending(7), BudgetSpent(FIRST, 1, 7))
+    later |= set(map(type, private))
+    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "ff6e627930eeca5d"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
     assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
@@ -470,7 +477,8 @@ def test_another_format_is_refused_by_its_number() -> None:
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
         Malformed,
-        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour was",
+        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour or "
+        "BudgetSpent was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):

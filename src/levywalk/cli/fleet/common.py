@@ -85,17 +85,6 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         say("")
 
 
-def refuse_privacy(privacy: str | None) -> None:
-    """Refuse --privacy: real nodes have neither clip nor noise yet."""
-    from levywalk.errors import InvalidParameter
-
-    if privacy is not None:
-        raise InvalidParameter(
-            f"--privacy {privacy} is not available for a fleet yet: its nodes would send updates "
-            "without noise; leave it out, and see what it would cost with `levywalk privacy ring:8`"
-        )
-
-
 def read_fleet_step_size(text: str) -> str | float:
     """Return the step size of a fleet, which can be given or computed but not tuned."""
     from levywalk.experiments.shorthand import step_size_setting

@@ -29,6 +29,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, MemoryWatch
+from levywalk.fleet.checking.spent_watch import SpentWatch
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.protocol.messages import Certificate
@@ -91,6 +92,7 @@ class Invariants:
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
         self.memory = MemoryWatch(fleet, self._note)
+        self.spent = SpentWatch(fleet, self._note)
 
     # After every write
 
@@ -105,6 +107,8 @@ class Invariants:
             self._log(v, line)
         if self.memory.on:
             self.memory.persisted(v, slots, lines, self.disks[v])
+        if self.spent.on:
+            self.spent.persisted(v, slots, lines)
         if "guarded" in slots and slots["guarded"] is not None:
             self._guard(v, slots["guarded"])
         if "held" in slots:
@@ -305,6 +309,7 @@ class Invariants:
         }  # all its registers
         self.disks[v] = disk
         self.memory.lost(v)
+        self.spent.wiped(v)
         self.deaths += 1
         self._known[v] = FIRST
         self.whole = False
@@ -332,6 +337,7 @@ class Invariants:
         self._made[v] = [made for made in self._made[v] if made[0] <= writes]
         self.writes[v] = writes
         disk = self.disks[v]
+        self.spent.unseen(v, disk)
         self._end(v, disk.final)
         self._held[v] = disk.held
         if disk.held is not None and disk.held.status in LIVE:
@@ -362,7 +368,9 @@ class Invariants:
         remembered = NOTHING_REMEMBERED
         if self.memory.on:
             remembered = self.memory.judge(chain, nodes, misled=self.misled)
-        check_replay(self.fleet, nodes, final, remembered, models)
+        passed = self.spent.passed.keys()
+        still = {at.step for _, at in walk if (Epoch(*at.token_epoch), at.step) in passed}
+        check_replay(self.fleet, nodes, final, remembered, models, still)
         return self._count(chain, final, policy)
 
     def _chain(self, epoch: Epoch) -> list[tuple[Epoch, int]]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_with_memory
+from levywalk.fleet.checking.faults import FaultSchedule, drawing
 from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.violation import Violation
@@ -58,7 +58,7 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
 
     Examples
     --------
-    >>> outcome = play(draw(1))
+    >>> outcome = play(drawing()(1))
     >>> outcome.finished, outcome.events > 200
     (1, True)
     """
@@ -118,10 +118,13 @@ def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
     return reached == nodes
 
 
-def sweep(seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False) -> ScheduleOutcome:
+def sweep(
+    seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False, privacy: bool = False
+) -> ScheduleOutcome:
     """Play the schedules of these seeds, and collect the failures.
 
-    With ``memory`` they are those of methods with memory at the nodes.
+    With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
+    methods with privacy.
 
     Examples
     --------
@@ -130,7 +133,7 @@ def sweep(seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False) 
     """
     total = ScheduleOutcome()
     for seed in seeds:
-        schedule = draw_with_memory(seed) if memory else draw(seed)
+        schedule = drawing(memory=memory, privacy=privacy)(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:

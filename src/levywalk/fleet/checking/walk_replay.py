@@ -6,7 +6,7 @@ Nothing of `levywalk.step` is used, so that a mistake there is found here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
+from levywalk.privacy.private_data import PrivateData
 from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState
 
@@ -30,6 +31,7 @@ def check_replay(
     final: Token,
     remembered: Remembered = NOTHING_REMEMBERED,
     models: Mapping[int, Floats] | None = None,
+    passed: Collection[int] = (),
 ) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
     token's model; and I8, for updates with memory.
@@ -40,11 +42,13 @@ def check_replay(
         Which disks nodes had, where memory started again, and what nodes remembered.
     models
         Models before some steps of that walk, which are compared as well for updates with memory.
+    passed
+        Steps without an update, because the node's budget of privacy was spent.
     """
     published = fleet.published
     update = published.update
     if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
-        check_memory_replay(fleet, walk, final, remembered, models or {})
+        check_memory_replay(fleet, walk, final, remembered, models or {}, passed)
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
@@ -85,12 +89,14 @@ def check_memory_replay(
     final: Token,
     remembered: Remembered,
     models: Mapping[int, Floats],
+    passed: Collection[int] = (),
 ) -> None:
     """Check I7 and I8 for any update: its own methods along the walk give the token's model, and
     what each node has on its disk after a visit. Where memory starts again is part of the walk, and
     so is that a node with a new disk remembers nothing.
 
-    Nothing of `levywalk.step` is used.
+    Nothing of `levywalk.step` is used. The noise of a virtual fleet is a function of its seed; that
+    of real nodes is not, and their models are not replayed (`spent_watch`).
     """
     method = fleet.published.method
     update, detector = method.update, method.detector
@@ -103,12 +109,17 @@ def check_memory_replay(
             carried, kept = _first_carried(fleet), {}
         if t in models and not np.array_equal(models[t], x):
             raise Violation("I8", f"the model before step {t} at node {v} is not the replay's")
+        if t in passed:
+            continue
         sizes = Sizes(method.dim, int(fleet.network.degree[v]), places[v].n_samples)
         first = memory_arrays(update.node_memory, sizes)
         own = kept.setdefault((v, remembered.disks.get(t, 0)), first)
         phase = method.phases[at]
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
-        given = (Memory(Slots(carried), Slots(own)), places[v], weight)
+        local: LocalData = places[v]
+        if method.privacy is not None:
+            local = PrivateData(local, method.privacy.privacy, weight, fleet.noise(t), left=1)
+        given = (Memory(Slots(carried), Slots(own)), local, weight)
         words = Words(fleet.key(v), t)
         if method.moves_by_direction:
             direction = update.direction(x, *given, words)

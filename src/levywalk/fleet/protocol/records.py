@@ -93,6 +93,16 @@ class Own(NamedTuple):
     leaving: bool
 
 
+class Spending(NamedTuple):
+    """What a node's budget of privacy has spent: how many releases of its data it has made.
+
+    It never falls. It does not belong to a token: one that is brought back, in whatever epoch, does
+    not bring back the budget.
+    """
+
+    releases: int
+
+
 @dataclass
 class Disk:
     """Everything that a node keeps on disk.
@@ -112,6 +122,7 @@ class Disk:
     end: Ending | None = None  # the last guardian's word that `final` is the end
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
+    spent: Spending | None = None  # None without privacy
 
 
 class Archived(NamedTuple):
@@ -184,4 +195,14 @@ class SilentNeighbour(NamedTuple):
     node: int
 
 
-Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour
+class BudgetSpent(NamedTuple):
+    """A log line: with this visit the node's budget of privacy is spent. It makes no further
+    update, and passes the model on.
+    """
+
+    token_epoch: Epoch
+    step: int  # updates before the visit
+    releases: int
+
+
+Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour | BudgetSpent

@@ -40,6 +40,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "revoked": sorted(disk.revoked.nodes),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "state_folders": None if disk.starts is None else _state_folders(disk.starts),
+        "spent": None if disk.spent is None else disk.spent.releases,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },

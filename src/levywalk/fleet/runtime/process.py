@@ -71,8 +71,10 @@ from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_part, scores
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
+from levywalk.fleet.runtime.spending import system_noise
 from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
+from levywalk.fleet.setup.budget_file import first_spending, use_up
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
@@ -104,8 +106,10 @@ class Process:
                 f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}"
             )
         self.problem, self.metrics = own_part(manifest, file)
+        if manifest.published.privacy is not None:
+            self.metrics = None  # they are functions of the data
         degree = len(file.neighbours) + (manifest.self_loops == "counted")
-        self.scores = scores(manifest, self.problem, degree)
+        self.scores = scores(manifest, self.problem, degree, file.score)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
         (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
@@ -113,11 +117,13 @@ class Process:
         if disk is None:
             disk = self._blank()
             self.store.persist(whole(disk))
+        use_up(self._path.parent)
         self.node = self._node(disk)
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self.began = time.time()
         self.counts: Counter[str] = Counter()
-        self.sightings = Sightings(disk, self.problem, self.metrics)
+        measured = self.problem if manifest.published.privacy is None else None
+        self.sightings = Sightings(disk, measured, self.metrics)
         self.orders = Orders(self)
         self.door = None if file.operator is None else OperatorPort(self, file.operator)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
@@ -158,7 +164,10 @@ class Process:
         if self.manifest.self_loops == "counted":
             ids.append(self.file.id)
             edges[self.file.id] = Edge(0, True, len(ids), self.scores, joined=True)
-        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
+        spent = first_spending(self._path.parent, self.manifest)
+        if spent is not None:
+            self.log("budget begins", spent=spent.releases)
+        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges, spent=spent)
 
     def _node(self, disk: Disk) -> Node:
         site = NodeSite(
@@ -169,6 +178,7 @@ class Process:
             self.scores,
             self._key(),
             self.metrics,
+            system_noise(self.manifest),
         )
         signer = self.identity.signer(self.manifest.operator)
         return Node(site, self.manifest.terms, disk, signer)

@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
+    BudgetSpent,
     Edge,
     Guarded,
     Held,
@@ -43,6 +44,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
     SilentNeighbour,
+    Spending,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -236,6 +238,8 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     ),
     22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
     40: (Revocations, RevocationsField()),
+    50: (Spending, RecordField(Spending, COUNT)),
+    51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -253,9 +257,12 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
     "memory": (KeptMemory, NoneType),
+    "spent": (Spending, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
-LINES: tuple[type, ...] = (Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour)
+LINES: tuple[type, ...] = (
+    *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, BudgetSpent),
+)
 
 
 def encode(
