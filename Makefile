@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Four workers on two cores: tests of fleets and of processes wait most of their time.
 PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
-.PHONY: demo test test-more frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
+.PHONY: demo test test-more test-soak frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,7 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
+test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
 	$(PYTEST)
 
 FRAMEWORKS := .venv/.frameworks
@@ -42,8 +42,11 @@ $(FRAMEWORKS): $(STAMP)
 frameworks: $(FRAMEWORKS)  ## Install torch and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
-test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
-	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
+test-more: $(STAMP)  ## Run the long tests: random faults, kills, exhaustive search, more examples (15 minutes)
+	$(PYTEST) -m '(more or hypothesis) and not soak' --hypothesis-profile=more
+
+test-soak: $(STAMP)  ## Run the longest tests, whose shorter ones `make test-more` has (half an hour)
+	$(PYTEST) -m 'soak or hypothesis' --hypothesis-profile=soak
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

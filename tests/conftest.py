@@ -1,7 +1,7 @@
 """Settings of all tests: no example has a time limit, and CI draws the same examples every time.
 
-`make test` draws a quarter of the examples that `make test-more` (``--hypothesis-profile=more``)
-draws.
+`make test-soak` (``--hypothesis-profile=soak``) draws 100 examples of each property,
+`make test-more` (``--hypothesis-profile=more``) half of them, and `make test` a fifth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import HealthCheck, settings
 
-for name, examples in {"levywalk": 25, "more": 100}.items():
+for name, examples in {"levywalk": 20, "more": 50, "soak": 100}.items():
     settings.register_profile(
         name,
         max_examples=examples,
