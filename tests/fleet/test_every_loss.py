@@ -111,7 +111,9 @@ def test_all_names_are_tried() -> None:
     assert set(UPDATES) == {name for name in names("update") if ours(name)}
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+@pytest.mark.parametrize(
+    "pair", mostly_more(PAIRS, lambda pair: PAIRS.index(pair) % 3 == 0), ids="-".join
+)
 def test_the_walk_is_that_of_the_reference_backend(tmp_path: Path, pair: tuple[str, str]) -> None:
     given = how(pair[0], UPDATES[pair[1]])
     expected = lw.run(**given, backend="reference", record_walk=True)

@@ -196,7 +196,7 @@ END_AND_MISTAKE = SmallFleet(
         (GuardsAfterTheNews, DEATHS, {"I2", "live"}),
         (KeepsTheCertificate, DEATHS, {"live"}),
         pytest.param(PreparesAfterTheEnd, DEATHS, {"again"}, marks=pytest.mark.more),
-        (EndsWhatItBringsBack, END_AND_MISTAKE, {"I2", "live"}),
+        pytest.param(EndsWhatItBringsBack, END_AND_MISTAKE, {"I2", "live"}, marks=pytest.mark.more),
         pytest.param(
             EndsWhatItBringsBackAgain, END_AND_MISTAKE, {"I2", "live"}, marks=pytest.mark.more
         ),

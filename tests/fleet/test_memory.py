@@ -206,6 +206,7 @@ def test_a_new_generation_begins_with_what_the_first_token_has():
 # In a fleet
 
 
+@pytest.mark.more
 def test_saga_finds_the_optimum_after_a_node_has_lost_its_disk(monkeypatch: pytest.MonkeyPatch):
     def after_a_loss() -> VirtualFleet:
         virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=700))

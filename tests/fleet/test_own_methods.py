@@ -195,6 +195,7 @@ def test_a_node_does_not_start_with_a_manifest_that_names_what_it_cannot_do(
     assert not (folder / "state" / "state.db").exists()
 
 
+@pytest.mark.more
 def test_a_node_that_does_not_know_a_user_s_method_does_not_start(tmp_path, monkeypatch):
     given = how(lw.unif_rw(), update("heavy_ball"))
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"

@@ -181,6 +181,7 @@ def shown(file: NodeFile) -> str:
     return fingerprint(ssl.get_server_certificate(address))
 
 
+@pytest.mark.more
 def test_a_running_node_takes_new_keys_and_its_neighbours_learn_them(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3, steps=10_000_000, terms=terms))

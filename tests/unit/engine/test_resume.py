@@ -187,6 +187,7 @@ def stop_by_error(monkeypatch, saves):
     monkeypatch.setattr(RESUME.StateFile, "save", save)
 
 
+@pytest.mark.more
 def test_saving_all_the_time_changes_no_bit(tmp_path, small_pieces, monkeypatch):
     monkeypatch.setattr(RESUME, "SAVE_EVERY", 0.0)
     monkeypatch.setattr(RESUME, "_SAVING_SHARE", 0)
@@ -343,6 +344,7 @@ resume.sync_folder = soon
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("moment", mostly_more(MOMENTS, lambda moment: moment == "in the middle"))
 def test_a_kill_at_any_moment_of_a_save_leaves_the_last_state_or_the_new_one(tmp_path, moment):
     path = tmp_path / "walk.npz"

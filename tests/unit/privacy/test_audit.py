@@ -63,7 +63,7 @@ def audited(privacy: lw.Privacy, replicas: int, steps: int, update=None) -> tupl
     return lower_bound(scores[1], scores[0]), claimed
 
 
-@pytest.mark.parametrize("update", [None, lw.saga()])
+@pytest.mark.parametrize("update", [None, pytest.param(lw.saga(), marks=pytest.mark.more)])
 def test_an_audit_never_exceeds_the_claim(update):
     found, claimed = audited(
         lw.Privacy(clip=1.0, noise=0.8, delta=DELTA), replicas=1200, steps=1, update=update

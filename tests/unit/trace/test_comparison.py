@@ -168,6 +168,7 @@ def test_without_an_optimum_designs_are_ranked_by_the_loss() -> None:
     assert "least loss" in verdict(mine)[0]
 
 
+@pytest.mark.more
 def test_an_accuracy_of_the_loss_is_a_value_of_the_loss() -> None:
     mine = by_loss(accuracy=16.0)
     for name, trace in mine.traces.items():
