@@ -30,7 +30,8 @@ from levywalk.fleet.protocol.token import FIRST, Epoch
 from tests.limits import mostly_more
 
 QUICK = ("path, leaving",)
-SOAK = ("path, mistaken operator", "path, eager", "triangle")  # half a minute or more each
+# Ten seconds to a minute each.
+SOAK = ("path, mistaken operator", "path, eager", "triangle", "path, suspicion", "square")
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 

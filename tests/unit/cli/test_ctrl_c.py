@@ -288,7 +288,7 @@ def test_real_signals_at_random_moments(name: str) -> None:
     """A terminal sends the signal to the whole group, at any time after the first second."""
     dice = random.Random(name)
     took: list[float] = []
-    for _ in range(3):
+    for _ in range(2):
         folder = folder_for(name)
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, *LONG[name]],

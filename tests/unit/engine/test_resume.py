@@ -273,7 +273,7 @@ step_size=0.001, replicas=3,
 
 
 @pytest.mark.more  # tests/unit/cli/test_resume_command.py kills a quick one
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_run_killed_by_force_while_it_writes_goes_on_to_the_same_bits(tmp_path, threads):
     path = tmp_path / "walk.npz"
     for lines in (3, 40, 17):  # so many saves are seen; the kill meets whatever it does then

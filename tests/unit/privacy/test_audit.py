@@ -79,7 +79,7 @@ def test_an_audit_finds_too_little_noise():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("steps", mostly_soak([1, 3, 7], lambda steps: steps < 7))
+@pytest.mark.parametrize("steps", mostly_soak([1, 7], lambda steps: steps == 1))
 @pytest.mark.parametrize("update", [None, lw.saga(), lw.heavy_ball(0.5)])
 def test_long_audits_never_exceed_the_claim(steps, update):
     for noise in (0.7, 2.0):
