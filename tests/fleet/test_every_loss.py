@@ -66,9 +66,12 @@ WITH_NODE_MEMORY: dict[str, lw.Update] = {
 }
 PAIRS = mostly_more(
     [(loss, update) for loss in LOSSES for update in UPDATES],
-    lambda pair: pair[1] == "adam" or pair[0] == "softmax",
+    lambda pair: pair[1] == "adam",
 )
-PAIRS += [("least_squares", update) for update in WITH_NODE_MEMORY]
+PAIRS += mostly_more(
+    [("least_squares", update) for update in WITH_NODE_MEMORY],
+    lambda pair: pair[1] in ("saga", "newton_token"),
+)
 PAIRS += [("softmax", "saga"), ("poisson", "saga")]
 UPDATES |= WITH_NODE_MEMORY
 
@@ -111,9 +114,7 @@ def test_all_names_are_tried() -> None:
     assert set(UPDATES) == {name for name in names("update") if ours(name)}
 
 
-@pytest.mark.parametrize(
-    "pair", mostly_more(PAIRS, lambda pair: PAIRS.index(pair) % 3 == 0), ids="-".join
-)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_the_walk_is_that_of_the_reference_backend(tmp_path: Path, pair: tuple[str, str]) -> None:
     given = how(pair[0], UPDATES[pair[1]])
     expected = lw.run(**given, backend="reference", record_walk=True)
