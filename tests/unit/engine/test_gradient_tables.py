@@ -131,7 +131,13 @@ WALKS = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_more(WALKS, lambda name: name == "oldest_neighbour"))
+OWN_LOOPS = ("iid_weighted", "mhda")  # each is compiled, for seconds
+
+
+@pytest.mark.parametrize(
+    "name",
+    mostly_more(WALKS, lambda name: name == "oldest_neighbour", lambda name: name in OWN_LOOPS),
+)
 def test_every_walk_can_be_made_before_the_updates(name, monkeypatch):
     monkeypatch.setattr(walk_then_update, "_LONGEST", 50)  # so that pieces end between marks
     monkeypatch.setattr(walk_then_update, "_LEAST", 50)
