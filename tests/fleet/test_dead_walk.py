@@ -239,7 +239,7 @@ def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
         _signed_word(fleet, views, copy)
 
 
-@pytest.mark.more
+@pytest.mark.soak  # test_soak has a shorter one
 def test_holder_and_guardian_lose_their_disks_and_the_walk_is_revived(tmp_path: Path) -> None:
     """With real processes, by the commands."""
 

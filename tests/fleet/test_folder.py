@@ -581,7 +581,7 @@ def seen(virtual: VirtualFleet) -> Iterator[NodeView]:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("policy", ["wait", "eager"])
+@pytest.mark.parametrize("policy", ["wait", pytest.param("eager", marks=pytest.mark.soak)])
 def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> None:
     network, problem = (
         lw.watts_strogatz(12, 4, 0.1, seed=1),

@@ -149,7 +149,11 @@ def test_logs_in_words_and_as_json(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")]
+    ("arguments", "words"),
+    [
+        (["status", "--watch"], "over"),
+        pytest.param(["logs", "--follow"], "is over", marks=pytest.mark.more),
+    ],
 )
 def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: str) -> None:
     command = [

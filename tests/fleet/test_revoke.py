@@ -139,6 +139,7 @@ def test_it_is_on_the_disk_and_a_node_that_starts_does_not_wait_for_a_revoked_on
 # Real nodes
 
 
+@pytest.mark.more
 def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 4, steps=10_000_000, terms=terms))
