@@ -28,9 +28,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(
-    "chunk", mostly_more(range(CHUNKS), lambda chunk: chunk == 0, lambda chunk: chunk > 10)
-)
+@pytest.mark.parametrize("chunk", mostly_more(range(CHUNKS), lambda chunk: chunk == 0))
 def test_schedules(chunk):
     outcome = sweep(range(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS))
     assert not outcome.failures, "\n".join(f"seed {s.seed}: {why}" for s, why in outcome.failures)
