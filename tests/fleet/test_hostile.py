@@ -1226,7 +1226,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
             Prepared(BORN, 1, first.digest())
         ]
         with monkeypatch.context() as full:
-            full.setattr("levywalk.fleet.runtime.process.write_whole", no_room)
+            full.setattr("levywalk.fleet.runtime.peer_files.write_whole", no_room)
             process.opened(
                 NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16)
             )  # no error
