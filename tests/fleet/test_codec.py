@@ -31,6 +31,7 @@ from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
+    BudgetSpent,
     Disk,
     Edge,
     Guarded,
@@ -43,6 +44,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
     SilentNeighbour,
+    Spending,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
@@ -144,12 +146,14 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     ),
     "chain": st.none()
     | st.builds(StartChain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
+    "spent": st.none() | st.builds(Spending, counts),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
     st.builds(SilentNeighbour, epochs, counts, counts, ints),
+    st.builds(BudgetSpent, epochs, counts, counts),
     st.builds(NewSize, epochs, counts, counts, counts, counts, means),
     st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
@@ -305,6 +309,9 @@ def test_the_format_is_what_it_was() -> None:
     grown = (NewSize(FIRST, 1, 2, 3, 4, 5.0), FleetSize(1, 9, 3.5, b"signature"))
     # kinds that were added later
     later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
+    private = (Spending(7), BudgetSpent(FIRST, 1, 7))
+    later |= set(map(type, private))
+    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "f6018c55406033e9"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "7881a9a242831c4a"
     assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "cce8a7d01d26b76e"
@@ -479,7 +486,7 @@ def test_another_format_is_refused_by_its_number() -> None:
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
         Malformed,
-        match=r"Visit or Archived or Began or .* or SilentNeighbour or NewSize was",
+        match=r"Visit or Archived or Began or .* or SilentNeighbour or BudgetSpent or NewSize was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):

@@ -21,9 +21,10 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.operator_key import OperatorKey
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.join import join
 from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Persist, Resize, Send
 from levywalk.fleet.protocol.fleet_size import UNKNOWN, FleetSize

@@ -40,6 +40,10 @@ FIRES = {
     "NodeOutOfOrder": {"out_of_order": ("0x20", "1x20")},
     "CertificateExpires": {"certificate_expires_seconds": (f"{30 * DAY}x20", f"{13 * DAY}x20")},
     "CertificateExpired": {"certificate_expires_seconds": (f"{30 * DAY}x20", "300x20")},
+    "BudgetSpent": {
+        "privacy_updates_spent": ("23x20", "24x20"),
+        "privacy_updates_cap": ("24x20", "24x20"),
+    },
     "Refusals": {"refused_total": ("0x20", "0+20x20")},
 }
 SILENT = {
@@ -62,6 +66,9 @@ SILENT = {
     "NodeOutOfOrder": [{"out_of_order": ("0x20", "0x20")}],
     "CertificateExpires": [{"certificate_expires_seconds": (f"{30 * DAY}x20", f"{15 * DAY}x20")}],
     "CertificateExpired": [{"certificate_expires_seconds": (f"{30 * DAY}x20", f"{DAY}x20")}],
+    "BudgetSpent": [
+        {"privacy_updates_spent": ("23x20", "0x20"), "privacy_updates_cap": ("24x20", "24x20")}
+    ],
     "Refusals": [{"refused_total": ("0x20", "0+5x20")}],
 }
 

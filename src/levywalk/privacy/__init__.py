@@ -8,6 +8,7 @@ from levywalk.privacy.accountant import (
 )
 from levywalk.privacy.bound import (
     BoundPrivacy,
+    Rescored,
     bind_privacy,
     check_scores,
     fitted_update,
@@ -23,6 +24,7 @@ __all__ = [
     "BoundPrivacy",
     "NoiseSource",
     "Privacy",
+    "Rescored",
     "SeededNoise",
     "SystemNoise",
     "as_privacy",

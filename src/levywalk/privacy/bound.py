@@ -160,8 +160,12 @@ class Rescored:
         return getattr(self._problem, name)
 
 
-def scored_problem(privacy: Privacy | None, problem: Problem, seed: int) -> Problem:
+def scored_problem(
+    privacy: Privacy | None, problem: Problem, seed: int, noise: NoiseSource | None = None
+) -> Problem:
     """Return the problem with the L_v that walks may know: with noise if they are released.
+
+    The noise is that of the seed, as in a simulation, unless a source is given.
 
     Examples
     --------
@@ -182,7 +186,10 @@ def scored_problem(privacy: Privacy | None, problem: Problem, seed: int) -> Prob
     assert privacy.score_high is not None
     assert privacy.score_noise is not None
     low, high = np.log(privacy.score_low), np.log(privacy.score_high)
-    draws = generator(seed, Domain.PRIVACY, *_SCORES).standard_normal(len(smoothness))
+    if noise is None:
+        draws = generator(seed, Domain.PRIVACY, *_SCORES).standard_normal(len(smoothness))
+    else:
+        draws = noise(0, len(smoothness))
     noisy = np.clip(np.log(smoothness), low, high) + privacy.score_noise * (high - low) * draws
     noisy = np.clip(noisy, low, high)
     known = np.clip(np.exp(noisy), privacy.score_low, privacy.score_high)

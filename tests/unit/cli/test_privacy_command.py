@@ -115,10 +115,24 @@ def test_an_experiment_file_takes_a_text_or_a_table() -> None:
         wrong.run.options()
 
 
-@pytest.mark.parametrize("words", [["fleet", "init", "--network", "ring:4", "mine"],
-                                   ["fleet", "simulate", "ring:4"]])  # fmt: skip
-def test_a_fleet_refuses_privacy(words: list[str]) -> None:
-    done = typed(*words, "--privacy", "clip=1,noise=5")
-    assert done.exit_code != 0
-    assert "is not available for a fleet yet" in str(done.exception)
-    assert not Path("mine").exists()
+def test_a_fleet_is_refused_what_its_privacy_forbids() -> None:
+    words = ["fleet", "init", "--network", "ring:4", "mine", "--privacy", "clip=1,noise=5"]
+    for more, why in (
+        ([], "design MHLJ depends on the nodes' scores"),
+        (["--design", "unif_rw"], "step_size = 'theory' depends on the largest L_v"),
+        (["--design", "unif_rw", "--step-size", "0.01", "--shared-key"], "--shared-key does not"),
+        (["--design", "unif_rw", "--step-size", "0.01", "--update", "newton_token"], "newton_tok"),
+        (["--design", "unif_rw", "--step-size", "0.01", "--for", "compose"], "--for compose"),
+        (["--design", "unif_rw", "--step-size", "0.01", "--stop", "detector"], "--stop steps"),
+    ):
+        done = typed(*words, *more)
+        assert done.exit_code != 0
+        assert why in str(done.exception)
+        assert not Path("mine").exists()
+
+
+def test_a_simulated_fleet_takes_privacy(tmp_path: Path) -> None:
+    words = ["ring:12", "--design", "unif_rw", "--step-size", "0.01", "--steps", "60"]
+    privacy = ["--privacy", "clip=1,noise=5,budget=2"]
+    done = typed("fleet", "simulate", *words, *privacy, "--out", str(tmp_path), "--json")
+    assert done.exit_code == 0, done.output

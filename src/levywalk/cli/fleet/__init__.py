@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from levywalk.cli.fleet.budget import BUDGET_EXAMPLES, budget
 from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, trace
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
 from levywalk.cli.fleet.join import join
@@ -47,6 +48,9 @@ app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
 app.command(short_help="Say that a node will never come back.")(gone)
 app.command(short_help="Continue a walk that has died from the best copy left.")(revive)
 app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
+app.command(epilog=BUDGET_EXAMPLES, short_help="Say what a node had spent that has lost its disk.")(
+    budget
+)
 app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)

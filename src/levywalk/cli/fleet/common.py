@@ -65,7 +65,7 @@ def node_list(nodes: list[int]) -> str:
 
 def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do some work, with progress on a terminal. A problem of the fleet ends with exit code 1."""
-    from levywalk.fleet.operate.folder import FleetProblem
+    from levywalk.fleet.operate.node_processes import FleetProblem
     from levywalk.fleet.runtime.control import NoAnswer
     from levywalk.fleet.storage.errors import NodeStoreError
 
@@ -83,17 +83,6 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         raise typer.Exit(1) from None
     finally:
         say("")
-
-
-def refuse_privacy(privacy: str | None) -> None:
-    """Refuse --privacy: real nodes have neither clip nor noise yet."""
-    from levywalk.errors import InvalidParameter
-
-    if privacy is not None:
-        raise InvalidParameter(
-            f"--privacy {privacy} is not available for a fleet yet: its nodes would send updates "
-            "without noise; leave it out, and see what it would cost with `levywalk privacy ring:8`"
-        )
 
 
 def read_fleet_step_size(text: str) -> str | float:

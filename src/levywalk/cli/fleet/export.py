@@ -71,6 +71,11 @@ def trace(
         )
     if about.get("data") == "elsewhere":
         print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
+    if about.get("data") == "private":
+        print(
+            "With privacy the trace has the walk and the models, but no errors and no loss (NaN): "
+            "they are functions of the nodes' data."
+        )
     print(
         f"Written: {path}. In Python: import levywalk as lw; "
         f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"

@@ -10,7 +10,6 @@ import typer
 from levywalk.cli.fleet.common import (
     read_fleet_design,
     read_fleet_step_size,
-    refuse_privacy,
     typed,
 )
 from levywalk.cli.options import (
@@ -46,6 +45,9 @@ levywalk fleet init --network ring:8 --data a9a.libsvm --loss logistic --dtype f
 (models of 4 bytes per number)
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
+
+levywalk fleet init --network ring:8 --design unif_rw --step-size 0.002 \
+--privacy clip=5,noise=20,budget=2 my-fleet   (clipped gradients with noise; docs/privacy.md)
 
 levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 \
 --mean-smoothness 3.5
@@ -214,7 +216,6 @@ per node.
     from levywalk.problem.problem import MODEL_TYPES
     from levywalk.problem.sparse_features import is_sparse
 
-    refuse_privacy(privacy)
     checks.choice("--dtype", dtype, MODEL_TYPES)
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
@@ -264,6 +265,7 @@ per node.
         operator_port=operator_port,
         stop=stop,
         update=read_update_text(update),
+        privacy=privacy,
     )
     if model is not None:
         print_model(folder)
@@ -318,6 +320,14 @@ def _print_next_steps(
         f"{steps:,} updates."
     )
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
+    bound = manifest.published.privacy
+    if bound is not None:
+        print(
+            f"Privacy: each node makes at most {bound.cap:,} updates, and ε is at most "
+            f"{bound.privacy.epsilon(bound.cap):.4g}: {bound.privacy.definition}. Keep no "
+            "copy of a node's folder from before its first start: budget.json says that nothing "
+            "is spent."
+        )
     if (folder / "operator").is_dir():
         print(
             f"Operators elsewhere need a copy of {folder}/operator: levywalk fleet status operator"

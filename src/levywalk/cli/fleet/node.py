@@ -51,7 +51,7 @@ def _check(path: Path) -> None:
     identity = Identity.load(file.key, file.certificate, file.authority, node=file.id)
     problem, metrics = own_part(manifest, file)
     degree = len(file.neighbours) + (manifest.self_loops == "counted")
-    found = scores(manifest, problem, degree)
+    found = scores(manifest, problem, degree, file.score)
     print(
         f"node {file.id} of fleet {manifest.name}, {manifest.nodes} nodes; listens on {file.listen}"
     )
@@ -71,10 +71,18 @@ def _check(path: Path) -> None:
             f"{count(samples, 'sample')} of {count(features, 'feature')}, "
             f"{count(degree, 'neighbour')}"
         )
+    private = manifest.published.privacy
+    rest = "nothing of its data" if private is None else "noisy gradients"
     print(
         f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and "
-        "nothing of its data"
+        f"{rest}"
     )
+    if private is not None:
+        print(
+            f"privacy: clip {private.privacy.clip:g}, noise {private.privacy.noise:g}, at most "
+            f"{count(private.cap, 'update')} of this node, ε at most "
+            f"{private.privacy.epsilon(private.cap):.4g}: {private.privacy.definition}"
+        )
 
 
 def _print_built(problem: Any, metrics: Any) -> None:

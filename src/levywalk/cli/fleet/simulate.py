@@ -11,7 +11,7 @@ import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size, refuse_privacy
+from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size
 from levywalk.cli.options import (
     Data,
     DesignText,
@@ -189,7 +189,6 @@ def simulate(
         raise InvalidParameter(
             "levywalk fleet simulate needs a network, such as ring:30; --help has examples"
         )
-    refuse_privacy(privacy)
     size = read_fleet_step_size(step_size)
     graph = read_network_text(network, seed=seed, options=sources.network)
     checks.choice("--dtype", dtype, MODEL_TYPES)
@@ -208,6 +207,7 @@ def simulate(
         stop=stop,
         terms=terms,
         update=read_update_text(update),
+        privacy=privacy,
     )
     chosen = {
         "kill": kill,

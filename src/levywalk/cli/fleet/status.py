@@ -31,7 +31,8 @@ model has diverged (in JSON: null, and loss_is_infinite is true). \
 A metric is the mean of its values on the nodes' own held-out data. \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
-stopped are read."""
+stopped are read. A fleet with privacy shows no loss, which is a function of the data, but what \
+its nodes have spent."""
 
 
 def status(
@@ -183,7 +184,10 @@ def picture(found: dict[str, Any]) -> RenderableType:
         "hand-offs",
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
     )
-    facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
+    if found.get("privacy") is None:
+        facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
+    else:
+        facts.add_row("privacy", Text(_privacy(found["privacy"])))
     for name, value in found["metrics"].items():
         facts.add_row(name, f"{value:.4g}")
     facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
@@ -198,6 +202,18 @@ def picture(found: dict[str, Any]) -> RenderableType:
         for said in (*_forgot(found), *found["waits"], *found.get("warnings", ()))
     ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
+
+
+def _privacy(told: dict[str, Any]) -> str:
+    """Return what the fleet has spent, in words; every number with its definition."""
+    out, unknown = len(told["nodes_out_of_budget"]), len(told["nodes_unknown"])
+    said = f"ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap of "
+    said += f"{told['updates_at_cap']:,} updates of each node; {told['definition']}"
+    if out:
+        said += f"\n{out} node{'s have' if out > 1 else ' has'} spent the budget"
+    if unknown:
+        said += f"\n{unknown} node{'s' if unknown > 1 else ''} not known: counted as at the cap"
+    return said
 
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
@@ -226,7 +242,8 @@ def _table(found: dict[str, Any]) -> RenderableType:
     named = any(node["name"] is not None for node in found["nodes"])
     columns = ["node", *(["name"] if named else []), "process", "state"]
     measured = list(found["metrics"])
-    for name in (*columns, "epoch", "step", "edges up", "loss", *measured):
+    last = ["loss"] if found.get("privacy") is None else ["updates spent", "ε spent"]
+    for name in (*columns, "epoch", "step", "edges up", *last, *measured):
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
@@ -246,7 +263,17 @@ def _table(found: dict[str, Any]) -> RenderableType:
             str(node["epoch"]),
             "–" if node["step"] is None else f"{node['step']:,}",
             f"{node['edges_up']} of {len(node['edges'])}",
-            _if(node["loss"], "{:.4g}") or "–",
+            *_loss_or_spent(node),
             *(_if(node["metrics"].get(name), "{:.4g}") or "–" for name in measured),
         )
     return table
+
+
+def _loss_or_spent(node: dict[str, Any]) -> list[str]:
+    """Return a node's loss; under privacy, which does not show it, what its budget has spent."""
+    told = node.get("privacy")
+    if told is None:
+        return [_if(node["loss"], "{:.4g}") or "–"]
+    spent, epsilon = told["updates_spent"], told["epsilon_spent"]
+    of = "–" if spent is None else f"{spent:,} of {told['updates_at_cap']:,}"
+    return [of, _if(epsilon, "{:.4g}") or "–"]

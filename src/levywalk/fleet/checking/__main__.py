@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_with_memory
+from levywalk.fleet.checking.faults import FaultSchedule, drawing
 from levywalk.fleet.checking.machines import Maker, genuine, made_of
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
@@ -35,12 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
     if asked.replay is not None or asked.schedule is not None:
-        drawn = draw_with_memory if asked.memory else draw
+        drawn = drawing(memory=asked.memory, privacy=asked.privacy)
         schedule = (
             drawn(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
         )
         return _show(schedule, make, short=asked.shrink)
-    play = partial(sweep, make=make, memory=asked.memory)
+    play = partial(sweep, make=make, memory=asked.memory, privacy=asked.privacy)
     total = _play(asked.seed, asked.schedules, asked.workers, play, quiet=asked.quiet)
     _say(str(total))
     if not total.failures:
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--memory", action="store_true", help="play with methods that have memory at the nodes"
+    )
+    parser.add_argument(
+        "--privacy", action="store_true", help="play with methods with privacy, and check I9"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(

@@ -34,6 +34,7 @@ A node is given by its number, or by its role at that time: `HOLDER`, `GUARDIAN`
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from random import Random
@@ -69,6 +70,15 @@ WITH_MEMORY = (
     ("unif_rw", "point_saga"),
     ("oldest_neighbour", "sgd"),
 )
+# Methods with privacy, and a budget of four updates for each node; only if asked for.
+WITH_PRIVACY = (
+    ("mhlj", "sgd"),
+    ("unif_rw", "saga"),
+    ("least_used_edge", "saga"),
+    ("switching", "sgd"),
+    ("oldest_neighbour", "sgd"),
+)
+PRIVACY = "clip=1,noise=2,budget=4.4,scores=public"
 GROWING = (("mhlj", "sgd"), ("weight_rw", "sgd"), ("unif_rw", "saga"), ("mhlj", "saga"))
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
@@ -141,6 +151,7 @@ class FaultSchedule:
     until: float
     faults: tuple[ScheduledFault, ...]
     update: str = "sgd"
+    privacy: str | None = None
 
     @property
     def fleet(self) -> Fleet:
@@ -153,7 +164,10 @@ class FaultSchedule:
             dead_after=DEAD_AFTER,
             retry=RETRY,
         )
-        fleet = _fleet(self.network, self.nodes, self.design, self.problem, self.steps, self.update)
+        fleet = _fleet(
+            *(self.network, self.nodes, self.design, self.problem, self.steps),
+            *(self.update, self.privacy),
+        )
         start = Random(self.seed).randrange(fleet.network.n)
         if fleet.index(start) < 0:  # the walk starts at a node with data
             start = fleet.start
@@ -235,6 +249,18 @@ def draw_with_memory(seed: int) -> FaultSchedule:
     return draw(seed, design=design, update=update)
 
 
+def draw_with_privacy(seed: int) -> FaultSchedule:
+    """Draw a schedule for a method with privacy. Its faults are those of `draw`.
+
+    Examples
+    --------
+    >>> draw_with_privacy(2).fleet.published.privacy.cap, draw_with_privacy(2).update
+    (4, 'saga')
+    """
+    design, update = WITH_PRIVACY[seed % len(WITH_PRIVACY)]
+    return draw(seed, design=design, update=update, privacy=PRIVACY)
+
+
 def draw_growing(seed: int) -> FaultSchedule:
     """Draw a schedule in which the fleet grows three times, of a method whose updates depend on its
     size. The other faults are those of `draw`.
@@ -255,6 +281,15 @@ def draw_growing(seed: int) -> FaultSchedule:
         for _ in range(3)
     ]
     return replace(found, faults=tuple(sorted([*found.faults, *grows])))
+
+
+def drawing(
+    *, memory: bool = False, privacy: bool = False, grows: bool = False
+) -> Callable[[int], FaultSchedule]:
+    """Return the function that draws schedules of such methods, or of fleets that grow."""
+    if grows:
+        return draw_growing
+    return draw_with_privacy if privacy else draw_with_memory if memory else draw
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:
@@ -359,7 +394,9 @@ def _design(name: str) -> Walk:
 
 
 @lru_cache(maxsize=1024)
-def _fleet(family: str, n: int, design: str, problem: str, steps: int, update: str) -> Fleet:
+def _fleet(
+    family: str, n: int, design: str, problem: str, steps: int, update: str, privacy: str | None
+) -> Fleet:
     network = _network(family, n)
     return Fleet.of(
         network,
@@ -369,4 +406,5 @@ def _fleet(family: str, n: int, design: str, problem: str, steps: int, update: s
         step_size=0.01,
         record_every=1,
         update=update,
+        privacy=privacy,
     )

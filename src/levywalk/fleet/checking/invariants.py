@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from levywalk.fleet.checking.growing import SizeAt, size_of, sizes_along, sizes_told
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, MemoryWatch
+from levywalk.fleet.checking.spent_watch import SpentWatch
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.protocol.messages import Certificate
@@ -94,6 +95,7 @@ class Invariants:
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
         self.memory = MemoryWatch(fleet, self._note)
+        self.spent = SpentWatch(fleet, self._note)
 
     # After every write
 
@@ -108,6 +110,8 @@ class Invariants:
             self._log(v, line)
         if self.memory.on:
             self.memory.persisted(v, slots, lines, self.disks[v])
+        if self.spent.on:
+            self.spent.persisted(v, slots, lines)
         if "guarded" in slots and slots["guarded"] is not None:
             self._guard(v, slots["guarded"])
         if "held" in slots:
@@ -311,6 +315,7 @@ class Invariants:
         }  # all its registers
         self.disks[v] = disk
         self.memory.lost(v)
+        self.spent.wiped(v)
         self.deaths += 1
         self._known[v] = FIRST
         self.whole = False
@@ -338,6 +343,7 @@ class Invariants:
         self._made[v] = [made for made in self._made[v] if made[0] <= writes]
         self.writes[v] = writes
         disk = self.disks[v]
+        self.spent.unseen(v, disk)
         self._end(v, disk.final)
         self._held[v] = disk.held
         if disk.held is not None and disk.held.status in LIVE:
@@ -368,13 +374,15 @@ class Invariants:
         remembered = NOTHING_REMEMBERED
         if self.memory.on:
             remembered = self.memory.judge(chain, nodes, misled=self.misled)
+        passed = self.spent.passed.keys()
+        still = {at.step for _, at in walk if (Epoch(*at.token_epoch), at.step) in passed}
         sizes = {}
         if self.sizes:
             first = size_of(self.fleet, self.fleet.network.n)
             means = tuple(phase.mean_score for phase in self.fleet.published.phases)
             told = sizes_told(self.sizes.values())
             sizes = sizes_along(chain, told, SizeAt(*first[1:3], means))
-        check_replay(self.fleet, nodes, final, remembered, models, sizes)
+        check_replay(self.fleet, nodes, final, remembered, models, still, sizes)
         return self._count(chain, final, policy)
 
     def _chain(self, epoch: Epoch) -> list[tuple[Epoch, int]]:

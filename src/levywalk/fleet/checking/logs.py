@@ -1,4 +1,4 @@
-"""Check real fleets: I1 to I8, and what was lost, from the folders that the nodes have left.
+"""Check real fleets: I1 to I9, and what was lost, from the folders that the nodes have left.
 
 `Invariants` sees every write when it happens. Real nodes write on their own, so everything is
 checked afterwards, from their logs: which node made which update of which epoch, after how many
@@ -13,6 +13,9 @@ protocol.
 - I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
 - I8: if nodes remember, every model of the walk that counts is that of the replay, with what nodes
   remembered and where memory started again.
+- I9: with privacy, what each node has spent is what its log says, on all its disks together. The
+  noise of real nodes cannot be computed again, so I7 and I8 are not checked for their models, but
+  how far each visit has moved them (`spent_watch`).
 - Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs. Only
   under the policy "eager" and after the operator has revived the walk may it be more: whole
   branches. They are counted, too.
@@ -37,7 +40,8 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
-from levywalk.fleet.checking.memory_watch import Remembered
+from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
+from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
@@ -47,6 +51,7 @@ from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
+    BudgetSpent,
     HeldStatus,
     Line,
     NewGeneration,
@@ -70,6 +75,7 @@ class Piece(NamedTuple):
     node: int
     lines: Sequence[Line]
     token: Token | None = None  # the active token, or the copy, that is on the disk at the end
+    spent: int | None = None  # what its disk says that the budget of privacy has spent
 
 
 class Judged(NamedTuple):
@@ -80,7 +86,7 @@ class Judged(NamedTuple):
     epochs: int
     lost: int
     reported: int  # lost updates that were reported by a node that came back
-    models: int  # number of models that were compared with the replay
+    models: int  # models compared with the replay; with real noise, changes within their bound
     revived: int = 0  # how often the operator has revived the walk
     shown: tuple[int, int | None] = (0, 0)  # the range of lost updates that the status shows
 
@@ -104,7 +110,8 @@ def pieces(folder: str | Path) -> list[Piece]:
                 copies += [] if disk.guarded is None else [disk.guarded.copy]
                 copies += [] if disk.final is None else [disk.final]
             newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
-            found.append(Piece(node, tuple(reading.lines()), newest))
+            spent = None if disk is None or disk.spent is None else disk.spent.releases
+            found.append(Piece(node, tuple(reading.lines()), newest, spent))
     return found
 
 
@@ -160,10 +167,15 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> J
     lineage = _lineage(began)
     told = sizes_told(line for piece in logs for line in piece.lines)
     sizes = Grown(first, told) if told and first is not None else None
-    models = 0 if remembers else _check_models(fleet, visits, began, sizes)
-    winning = _winning(visits, lineage)
     along = {} if sizes is None else sizes.along([(one.epoch, one.base) for one in lineage])
-    models += _check_last(fleet, winning, logs, along)
+    winning = _winning(visits, lineage)
+    private = fleet.published.privacy is not None
+    passed = _check_budgets(fleet, logs) if private else set()
+    if private and fleet.real:
+        models = check_changes(fleet, visits, passed)
+    else:
+        models = 0 if remembers or private else _check_models(fleet, visits, began, sizes)
+        models += _check_last(fleet, winning, logs, passed, along)
     lost = _lost(fleet, visits, lineage, revived)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation(
@@ -191,7 +203,7 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
             if isinstance(line, Archived):
                 archived.append((v, line))
                 continue
-            if isinstance(line, Measured | NewGeneration | SilentNeighbour | NewSize):
+            if isinstance(line, Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize):
                 continue  # the visit after it tells where
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
@@ -337,10 +349,19 @@ def _check_models(
     return compared
 
 
+def _check_budgets(fleet: Fleet, logs: Sequence[Piece]) -> set[tuple[Epoch, int]]:
+    """Check I9; return the visits without an update."""
+    disks: dict[int, list[tuple[Sequence[Line], int | None]]] = {}
+    for piece in logs:
+        disks.setdefault(piece.node, []).append((piece.lines, piece.spent))
+    return {place for v, found in disks.items() for place in check_spent(fleet, v, found)}
+
+
 def _check_last(
     fleet: Fleet,
     winning: list[tuple[int, Visit]],
     logs: Sequence[Piece],
+    passed: set[tuple[Epoch, int]],
     sizes: dict[int, SizeAt],
 ) -> int:
     """Check that the newest model on any disk is that of the winning walk; if nodes remember, also
@@ -356,11 +377,14 @@ def _check_last(
             "I6", f"the token has made {last.step} updates, the logs have {len(steps)} of them"
         )
     walk = [*(v for v, _ in steps), -1]
-    if not fleet.published.remembers:
+    remembers, private = fleet.published.remembers, fleet.published.privacy is not None
+    if not remembers and not private:
         check_replay(fleet, walk, last, sizes=sizes)
         return 0
     models = {line.step: line.model for _, line in steps if line.model is not None}
-    check_replay(fleet, walk, last, _remembered(fleet, logs, last), models, sizes)
+    still = {line.step for _, line in steps if (Epoch(*line.token_epoch), line.step) in passed}
+    remembered = _remembered(fleet, logs, last) if remembers else NOTHING_REMEMBERED
+    check_replay(fleet, walk, last, remembered, models, still, sizes)
     return len(models)
 
 

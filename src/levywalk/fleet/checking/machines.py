@@ -338,7 +338,7 @@ class Machines:
     def _wipe(self, v: int) -> None:
         """Replace a node's disk by an empty one."""
         site = self.sites[v]
-        site.disk, site.disks_lost = self.fleet.disk(v), site.disks_lost + 1
+        site.disk, site.disks_lost = self.fleet.lost_disk(v), site.disks_lost + 1
         site.gone = sorted(self.said)  # the operator repeats what the new disk does not know
         site.blank, site.rolled_back, site.copies = True, False, []
         self.invariants.wiped(v, site.disk)

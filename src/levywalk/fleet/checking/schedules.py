@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from levywalk.fleet.checking.faults import FaultSchedule, draw, draw_growing, draw_with_memory
+from levywalk.fleet.checking.faults import FaultSchedule, drawing
 from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.violation import Violation
@@ -58,7 +58,7 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
 
     Examples
     --------
-    >>> outcome = play(draw(1))
+    >>> outcome = play(drawing()(1))
     >>> outcome.finished, outcome.events > 200
     (1, True)
     """
@@ -119,12 +119,17 @@ def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
 
 
 def sweep(
-    seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False, grows: bool = False
+    seeds: Iterable[int],
+    make: Maker = genuine,
+    *,
+    memory: bool = False,
+    privacy: bool = False,
+    grows: bool = False,
 ) -> ScheduleOutcome:
     """Play the schedules of these seeds, and collect the failures.
 
-    With ``memory`` they are those of methods with memory at the nodes, with ``grows`` those of
-    fleets that grow.
+    With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
+    methods with privacy, with ``grows`` those of fleets that grow.
 
     Examples
     --------
@@ -133,8 +138,7 @@ def sweep(
     """
     total = ScheduleOutcome()
     for seed in seeds:
-        make_one = draw_growing if grows else draw_with_memory if memory else draw
-        schedule = make_one(seed)
+        schedule = drawing(memory=memory, privacy=privacy, grows=grows)(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:

@@ -206,7 +206,7 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = asks = False
+    idle = stuck = asks = counts = False
     edges: tuple[int, ...] = ()
 
     def __init__(self, setting: SmallFleet, v: int) -> None:

@@ -6,7 +6,7 @@ Nothing of `levywalk.step` is used, so that a mistake there is found here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
+from levywalk.privacy.private_data import PrivateData
 from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState, Uniform, as_target
 
@@ -31,6 +32,7 @@ def check_replay(
     final: Token,
     remembered: Remembered = NOTHING_REMEMBERED,
     models: Mapping[int, Floats] | None = None,
+    passed: Collection[int] = (),
     sizes: Mapping[int, SizeAt] | None = None,
 ) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
@@ -42,6 +44,8 @@ def check_replay(
         Which disks nodes had, where memory started again, and what nodes remembered.
     models
         Models before some steps of that walk, which are compared as well for updates with memory.
+    passed
+        Steps without an update, because the node's budget of privacy was spent.
     sizes
         The size of the fleet from some steps on, if nodes have joined it; step 0 must be there.
     """
@@ -49,7 +53,7 @@ def check_replay(
     published = fleet.published
     update = published.update
     if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
-        check_memory_replay(fleet, walk, final, remembered, models or {}, sizes)
+        check_memory_replay(fleet, walk, final, remembered, models or {}, passed, sizes)
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
@@ -91,13 +95,15 @@ def check_memory_replay(
     final: Token,
     remembered: Remembered,
     models: Mapping[int, Floats],
+    passed: Collection[int],
     sizes: Mapping[int, SizeAt],
 ) -> None:
     """Check I7 and I8 for any update: its own methods along the walk give the token's model, and
     what each node has on its disk after a visit. Where memory starts again is part of the walk, and
     so is that a node with a new disk remembers nothing.
 
-    Nothing of `levywalk.step` is used.
+    Nothing of `levywalk.step` is used. The noise of a virtual fleet is a function of its seed; that
+    of real nodes is not, and their models are not replayed (`spent_watch`).
     """
     method = fleet.published.method
     update, detector = method.update, method.detector
@@ -113,6 +119,8 @@ def check_memory_replay(
         place = LocalData(fleet.problem, fleet.index(v), n)
         if t in models and not np.array_equal(models[t], x):
             raise Violation("I8", f"the model before step {t} at node {v} is not the replay's")
+        if t in passed:
+            continue
         shape = Sizes(method.dim, int(fleet.network.degree[v]), place.n_samples)
         first = memory_arrays(update.node_memory, shape)
         own = kept.setdefault((v, remembered.disks.get(t, 0)), first)
@@ -120,7 +128,10 @@ def check_memory_replay(
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
         if sizes:
             weight = _weight(fleet, v, at, sizes, t)
-        given = (Memory(Slots(carried), Slots(own)), place, weight)
+        local: LocalData = place
+        if method.privacy is not None:
+            local = PrivateData(local, method.privacy.privacy, weight, fleet.noise(t), left=1)
+        given = (Memory(Slots(carried), Slots(own)), local, weight)
         words = Words(fleet.key(v), t)
         if method.moves_by_direction:
             direction = update.direction(x, *given, words)

@@ -275,11 +275,30 @@ def whole_walk(status: dict[str, Any]) -> Iterator[Finding]:
                 f"node {v} was revoked, and its process still runs",
                 "stop it: it takes no part any more",
             )
+    if status["privacy"] is not None:
+        yield from _privacy(status["privacy"])
     if status["diverged_at"] is not None:
         yield Finding(
             FindingLevel.PROBLEM,
             f"the model has diverged: update {status['diverged_at']:,} would have overflowed",
             "create a new fleet with a smaller step size: levywalk fleet init --step-size theory",
+        )
+
+
+def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
+    """Say what the nodes' budgets of privacy have spent, and for whom."""
+    yield Finding(
+        FindingLevel.OK,
+        f"privacy: ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap "
+        f"of {count(told['updates_at_cap'], 'update')} of each node; {told['definition']}",
+    )
+    spent = told["nodes_out_of_budget"]
+    if spent:
+        yield Finding(
+            FindingLevel.WARNING,
+            f"nodes {short(spent)} have spent their budget and pass the model on without updates",
+            "nothing, if that was planned: a budget cannot be refilled; a node that has lost its "
+            "disk counts as spent, see levywalk fleet budget",
         )
 
 

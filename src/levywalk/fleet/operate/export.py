@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levywalk.errors import DataWarning, InvalidParameter
-from levywalk.fleet.operate.folder import FleetProblem
 from levywalk.fleet.operate.model_copies import Copy, newest
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
-from levywalk.fleet.protocol.records import Began, Line, NewGeneration, NewSize, SilentNeighbour
+from levywalk.fleet.protocol.records import (
+    Began,
+    BudgetSpent,
+    Line,
+    NewGeneration,
+    NewSize,
+    SilentNeighbour,
+)
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime.control import NoAnswer
@@ -170,6 +177,6 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 def _place(line: Line) -> tuple[Epoch, int]:
     """Return the position of a line in the walk."""
-    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour | NewSize):
+    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -23,6 +23,7 @@ from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.runtime.own_disk import read_disk
+from levywalk.fleet.runtime.spending import fleet_spending, spending_of
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.reader import OtherLine
@@ -53,6 +54,11 @@ class NodeView(NamedTuple):
     def metrics(self) -> dict[str, float]:
         """Its metrics of the last model that it received, or the last ones in its log."""
         return dict(self.about.get("metrics") or self.measured)
+
+    @property
+    def spent(self) -> int | None:
+        """How many updates its budget of privacy has spent; None if that is not known."""
+        return None if self.unreached is not None else self.about.get("spent")
 
     def waits_to_act(self, at: str) -> str | None:
         """Return why it does not act on what is on its disk, and what to type; None if it does."""
@@ -158,6 +164,7 @@ def fleet_status(
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
         "metrics": _mean_metrics(views),
+        "privacy": fleet_spending(manifest, {one.id: one.spent for one in views}),
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
@@ -171,7 +178,7 @@ def fleet_status(
         "nodes_up": len(up),
         "nodes_down": sum(one.pid is None and one.unreached is None for one in views),
         "nodes_unreached": [one.id for one in views if one.unreached is not None],
-        "nodes": [_row(one, holder, guardian) for one in views],
+        "nodes": [_row(one, holder, guardian, manifest) for one in views],
     }
 
 
@@ -192,7 +199,9 @@ def _memory_starts(views: Sequence[NodeView], winner: Epoch) -> list[dict[str, A
     ]
 
 
-def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, Any]:
+def _row(
+    one: NodeView, holder: int | None, guardian: int | None, manifest: Manifest
+) -> dict[str, Any]:
     about = one.about
     edges = {u: edge for u, edge in about["edges"].items() if u != str(one.id)}
     role = "holder" if one.id == holder else "guardian" if one.id == guardian else ""
@@ -215,6 +224,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "loss": None if loss is None else loss["value"],
         "loss_is_infinite": loss is not None and loss["value"] == math.inf,
         "metrics": one.metrics,
+        "privacy": spending_of(manifest, one.spent),
         "waits": about.get("waits"),
         "fenced": about.get("fenced"),
         "expires": about.get("expires"),

@@ -21,9 +21,15 @@ from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
 from levywalk.fleet.identity.operator_key import OperatorKey
-from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
+from levywalk.fleet.operate.folder import PATIENCE, FleetFolder
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.node_processes import looks, start_process
+from levywalk.fleet.operate.node_processes import (
+    FleetProblem,
+    Say,
+    looks,
+    nothing_said,
+    start_process,
+)
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.runtime import control
@@ -133,6 +139,11 @@ def _check_kind(manifest: Manifest) -> None:
         raise InvalidParameter(
             f"a node cannot join this fleet: nodes {short(manifest.idle)} have no data; create a "
             "new fleet"
+        )
+    if manifest.published.privacy is not None:
+        raise InvalidParameter(
+            "a node cannot join this fleet: it has privacy, and L̄ would reveal the new node's L_v; "
+            "create a new fleet"
         )
     if manifest.operator is None:
         raise InvalidParameter(

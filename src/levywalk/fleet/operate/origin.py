@@ -44,7 +44,17 @@ class ElsewhereProblem:
 
 
 def fleet_behind(fleet: WatchedFleet) -> Fleet:
-    """Return what made a fleet's walk, for the merge of its logs."""
+    """Return what made a fleet's walk, for the merge of its logs.
+
+    Under privacy nothing is computed from the nodes' data, even if they are here.
+    """
+    found = _found_behind(fleet)
+    if fleet.manifest.published.privacy is None:
+        return found
+    return replace(found, problem=ElsewhereProblem(fleet.manifest))
+
+
+def _found_behind(fleet: WatchedFleet) -> Fleet:
     if not is_elsewhere(fleet.path):
         return fleet_of(fleet.path)
     above = fleet.path.parent
@@ -82,6 +92,7 @@ def without_errors(trace: Trace, fleet: Fleet) -> Trace:
     """Return a trace that says nothing about what is not known here: errors, loss and target."""
     if not isinstance(fleet.problem, ElsewhereProblem):
         return trace
-    trace.provenance["fleet"]["data"] = "elsewhere"
+    private = fleet.published.privacy is not None
+    trace.provenance["fleet"]["data"] = "private" if private else "elsewhere"
     trace.provenance["loss"] = {"kind": "unknown", "nodes": 0, "of": fleet.problem.n}
     return replace(trace, target=np.full_like(trace.target, np.nan))

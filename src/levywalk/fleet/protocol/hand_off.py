@@ -126,6 +126,7 @@ class HandOff(Remembering):
         if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
+        self._recall_spent()
         lines, asking = len(self._lines), False
         while not self._over(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
@@ -150,6 +151,7 @@ class HandOff(Remembering):
             moves = to not in (NOBODY, self.id)  # the next node gets a copy, used or not
             firm = moves or self._must_renew(held._replace(token=token))
             self._keep_memory(token, firm=firm)
+        self._keep_spent(held.token)
         if to not in (NOBODY, self.id):
             held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)

@@ -8,7 +8,7 @@ so that a fleet without faults replays it to the bit. What all nodes know is `Pu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from levywalk.problem import Problem
 from levywalk.step import WALKS, Site, Travelling, step
 from levywalk.updates import LocalData
 from levywalk.walks import LocalView
+
+if TYPE_CHECKING:
+    from levywalk.privacy import NoiseSource  # it needs scipy, a node without privacy does not
 
 
 class Visit(NamedTuple):
@@ -98,11 +101,15 @@ class NodeSite:
     ----------
     problem, index
         The node's data, as a node of a problem; None if it has no data and passes the model on.
+    noise
+        Where the noise of the visit before an update of that number comes from, under privacy.
     rescored
         The node's scores by phase as a function of L̄; None if they do not depend on it.
 
     Attributes
     ----------
+    spent
+        How many releases the node has made, under privacy; its disk keeps it.
     memory
         What the node remembers, by full name; empty for a method without memory at the nodes.
     answers
@@ -122,9 +129,11 @@ class NodeSite:
         scores: tuple[float, ...],
         key: Key,
         metrics: Callable[[Floats], tuple[float, ...]] | None = None,
+        noise: Callable[[int], NoiseSource] | None = None,
         rescored: Callable[[float], tuple[float, ...]] | None = None,
     ) -> None:
         self.metrics, self._problem, self._index = metrics, problem, index
+        self.noise, self.spent = noise, 0
         self.node, self.key, self._rescored = node, key, rescored
         self.views: list[LocalView] = []
         self._publish(published, scores)
@@ -167,6 +176,17 @@ class NodeSite:
     def updates(self, token: Token) -> bool:
         """Return whether the node's next decision on a token begins with an update."""
         return not token.jumping and not self.idle
+
+    @property
+    def counts(self) -> bool:
+        """Whether the node counts what its updates reveal."""
+        return self.published.privacy is not None
+
+    @property
+    def cap(self) -> int:
+        """How many releases the node's budget allows."""
+        assert self.published.privacy is not None
+        return self.published.privacy.cap
 
     @property
     def asks(self) -> bool:
@@ -225,7 +245,7 @@ class NodeSite:
     @property
     def edges(self) -> tuple[int, ...]:
         """The neighbours in the order of what is kept per edge; empty if nothing is."""
-        kinds = self.published.method.node_memory.values()
+        kinds = self.published.node_memory.values()
         return self.near if any(isinstance(kind, PerEdge) for kind in kinds) else ()
 
     def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
@@ -242,7 +262,7 @@ class NodeSite:
 
         What is kept per edge follows the edges; a new edge begins afresh.
         """
-        kinds, dim = self.published.method.node_memory, self.published.dim
+        kinds, dim = self.published.node_memory, self.published.dim
         samples = 0 if self._local is None else self._local.n_samples
         found = memory_arrays(kinds, Sizes(dim, len(self.near), samples))
         if content is None:
@@ -261,14 +281,16 @@ class NodeSite:
 
     def kept(self) -> AnyArray:
         """Return what the node remembers, as bytes for its disk."""
-        return sealed_model(packed(self.memory, self.published.method.node_memory))
+        return sealed_model(packed(self.memory, self.published.node_memory))
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump or the node has no data,
         and choose where it goes.
 
         Returns the new token and the node. Update and choice are functions of the token, the data,
-        the memory and the key alone: asked again, after a crash, the answer is the same.
+        the memory and the key alone: asked again, after a crash, the answer is the same. Under
+        privacy with the operating system's noise this is true of the choice alone; what was not
+        written before the crash was not sent either, so no release is made twice.
         """
         published, method = self.published, self.published.method
         carried: Any = {}
@@ -292,10 +314,14 @@ class NodeSite:
         )
         if self.remembers and not self.memory:
             self.recall(None)
-        self._site.memory = self.memory
+        self._site.memory, spent = self.memory, np.array(self.spent, np.int64)
+        if method.privacy is not None:
+            self._site.memory = self.memory | dict.fromkeys(method.privacy.node_memory, spent)
+            self._site.noise = None if self.noise is None else self.noise(token.step)
         self.silent = set()
         t = token.step if self.updates(token) else max(token.step - 1, 0)
         after, to = step(self._site, before, Words(self.key, t))
+        self.spent = int(spent)
         kept = after.memory
         if published.idle:
             kept = {PASSES: np.array(after.passes), **kept}

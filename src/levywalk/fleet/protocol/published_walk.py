@@ -40,6 +40,7 @@ from levywalk.walks import BoundDetector, Detector, Walk
 
 if TYPE_CHECKING:
     from levywalk.network import Network
+    from levywalk.privacy import BoundPrivacy, Privacy  # it needs scipy, most nodes do not
 
 STOPS = ("steps", "detector")
 PASSES = "passes"  # the entry of a token's memory that counts passes
@@ -96,8 +97,13 @@ class PublishedWalk:
         stop: str = "steps",
         detector: Detector | None = None,
         record_every: int | None = None,
+        privacy: Privacy | None = None,
+        known: Problem | None = None,
     ) -> PublishedWalk:
-        """Bind a walk to a network and a problem, and keep what is to be published."""
+        """Bind a walk to a network and a problem, and keep what is to be published.
+
+        ``known`` is the problem with the L_v that nodes may know under privacy.
+        """
         from levywalk.engine.bind import (  # a node does without all that a simulation needs
             bind_phases,
             method_of,
@@ -105,9 +111,17 @@ class PublishedWalk:
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
-        update = as_update(update).fitted(problem)
+        update, private = as_update(update), None
+        if privacy is None:
+            update = update.fitted(problem)
+        else:
+            from levywalk.privacy import bind_privacy, fitted_update
+
+            update = fitted_update(privacy, update, problem)
+            private = bind_privacy(privacy, steps, tokens=1)
         check_update(update, problem)
-        phases = bind_phases(network, problem, design, update, step_size)
+        known = problem if known is None else known
+        phases = bind_phases(network, known, design, update, step_size)
         check_local(design, update)
         if stop == "detector" and design.detector is not None:
             raise InvalidParameter(
@@ -124,7 +138,7 @@ class PublishedWalk:
             if record_every is None
             else checks.integer("record_every", record_every, low=1)
         )
-        method = method_of(phases, update, detector, problem)
+        method = method_of(phases, update, detector, known, private)
         return cls(method, steps, stop, every, network.n - problem.n)
 
     @property
@@ -143,6 +157,11 @@ class PublishedWalk:
         return self.method.update
 
     @property
+    def privacy(self) -> BoundPrivacy | None:
+        """Clip, noise and each node's cap; None without privacy."""
+        return self.method.privacy
+
+    @property
     def detector(self) -> BoundDetector | None:
         """What tells that the model has settled."""
         return self.method.detector
@@ -155,9 +174,20 @@ class PublishedWalk:
         return passes | lineage | self.method.token_memory
 
     @cached_property
+    def node_memory(self) -> dict[str, Kind]:
+        """All entries that stay at a node and belong to the walk of a token, by full name.
+
+        The count of what a node's budget has spent is none of them: a token that is brought back
+        must not bring back the budget.
+        """
+        privacy = self.method.privacy
+        counted = () if privacy is None else privacy.node_memory
+        return {name: kind for name, kind in self.method.node_memory.items() if name not in counted}
+
+    @cached_property
     def remembers(self) -> bool:
         """Whether nodes keep memory, so that tokens carry their `Lineage`."""
-        return bool(self.method.node_memory)
+        return bool(self.node_memory)
 
     @property
     def memory_bytes(self) -> int:
@@ -179,7 +209,7 @@ class PublishedWalk:
 
     def asked(self, phase: int) -> dict[str, Kind]:
         """Return the entries that the walk of a phase asks its neighbours for, by full name."""
-        kinds, prefix = self.method.node_memory, WALKS[phase]
+        kinds, prefix = self.node_memory, WALKS[phase]
         names = self.phases[phase].walk.asks_neighbours
         return {prefix + name: kinds[prefix + name] for name in names}
 

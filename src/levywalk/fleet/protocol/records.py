@@ -94,6 +94,16 @@ class Own(NamedTuple):
     leaving: bool
 
 
+class Spending(NamedTuple):
+    """What a node's budget of privacy has spent: how many releases of its data it has made.
+
+    It never falls. It does not belong to a token: one that is brought back, in whatever epoch, does
+    not bring back the budget.
+    """
+
+    releases: int
+
+
 @dataclass
 class Disk:
     """Everything that a node keeps on disk.
@@ -113,6 +123,7 @@ class Disk:
     end: Ending | None = None  # the last guardian's word that `final` is the end
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
+    spent: Spending | None = None  # None without privacy
     size: FleetSize | None = None  # the last version; None if it is the manifest's
 
 
@@ -186,6 +197,16 @@ class SilentNeighbour(NamedTuple):
     node: int
 
 
+class BudgetSpent(NamedTuple):
+    """A log line: with this visit the node's budget of privacy is spent. It makes no further
+    update, and passes the model on.
+    """
+
+    token_epoch: Epoch
+    step: int  # updates before the visit
+    releases: int
+
+
 class NewSize(NamedTuple):
     """A log line: from this visit on the token uses a later version of the fleet's size."""
 
@@ -197,4 +218,4 @@ class NewSize(NamedTuple):
     mean_smoothness: float
 
 
-Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour | NewSize
+Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize

@@ -9,6 +9,9 @@ is not on the disk: after a crash neighbours are asked again.
 A neighbour whose edge is down is not asked. One that does not answer within ``dead_after``, or has
 dropped the entry that the token would need, counts as silent: the walk decides without it, and the
 visit's log says so.
+
+What a node's budget of privacy has spent is written with the decision as well, but belongs to the
+node and to no token: it only ever rises.
 """
 
 from __future__ import annotations
@@ -29,7 +32,13 @@ from levywalk.fleet.protocol.kept_memory import (
 from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, Lineage
 from levywalk.fleet.protocol.messages import Answer, Question
 from levywalk.fleet.protocol.node_step import Unanswered
-from levywalk.fleet.protocol.records import NOBODY, NewGeneration, SilentNeighbour
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    BudgetSpent,
+    NewGeneration,
+    SilentNeighbour,
+    Spending,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -87,6 +96,23 @@ class Remembering(Guardian):
         )
         lineage = self.published.lineage(token)
         self._put("memory", kept.with_entry(entry, lineage, self.terms.memory_depth))
+
+    def _recall_spent(self) -> None:
+        """Tell the walk's step what the node's budget has spent, in whatever epoch that was."""
+        if self.site.counts:
+            self.site.spent = 0 if self.disk.spent is None else self.disk.spent.releases
+
+    def _keep_spent(self, token: Token) -> None:
+        """Put what the budget has spent on the disk, with the decisions of a turn that began with
+        that token.
+        """
+        before = 0 if self.disk.spent is None else self.disk.spent.releases
+        if not self.site.counts or self.site.spent == before:
+            return
+        self._put("spent", Spending(self.site.spent))
+        if self.site.spent >= self.site.cap:
+            self._lines.append(BudgetSpent(token.epoch, token.step, self.site.spent))
+            self._record("budget spent", step=token.step, updates=self.site.spent)
 
     def _decided(self, token: Token, now: float) -> tuple[Token, int] | None:
         """Log the visit, update and decide; None if answers of neighbours are needed first."""

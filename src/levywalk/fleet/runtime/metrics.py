@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.runtime.few_connections import FewConnections
+from levywalk.fleet.runtime.spending import spending_of
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
@@ -54,6 +55,11 @@ _ABOUT = {
         "Hand-offs per second of the fleet, measured between two visits here.",
     ),
     "local_loss": ("gauge", "This node's own loss of the last model that it received."),
+    "privacy_updates_spent": ("gauge", "Updates that this node's budget of privacy has spent."),
+    "privacy_updates_cap": ("gauge", "Updates that this node's budget of privacy allows."),
+    "privacy_epsilon_spent": ("gauge", "Epsilon that this node has spent."),
+    "privacy_epsilon_cap": ("gauge", "Epsilon that this node never exceeds."),
+    "privacy_delta": ("gauge", "Delta of every epsilon."),
     "metric": ("gauge", "A metric of the last model received, on this node's held-out data."),
 }  # the kind of every metric, and what it says
 
@@ -115,7 +121,22 @@ def _values(process: Process) -> dict[str, float]:
         values["hops_per_second"] = rate
     if loss is not None:
         values["local_loss"] = loss["value"]
-    return values
+    return values | _privacy(process)
+
+
+def _privacy(process: Process) -> dict[str, float]:
+    """Return what the node's budget has spent; nothing without privacy."""
+    bound, spent = process.manifest.published.privacy, process.node.disk.spent
+    told = spending_of(process.manifest, 0 if spent is None else spent.releases)
+    if bound is None or told is None:
+        return {}
+    return {
+        "privacy_updates_spent": told["updates_spent"],
+        "privacy_updates_cap": told["updates_at_cap"],
+        "privacy_epsilon_spent": told["epsilon_spent"],
+        "privacy_epsilon_cap": told["epsilon_at_cap"],
+        "privacy_delta": bound.privacy.delta,
+    }
 
 
 def serve(address: str, process: Process) -> FewConnections:

@@ -118,9 +118,17 @@ def _require_empty(path: Path, node: int, manifest: Manifest) -> None:
     )
 
 
-def scores(manifest: Manifest, problem: Problem | None, degree: int) -> tuple[float, ...]:
+def scores(
+    manifest: Manifest, problem: Problem | None, degree: int, released: float | None = None
+) -> tuple[float, ...]:
     """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
     (1-λ)L_v, or its degree. A node without data counts as one with L_v = L̄.
+
+    Parameters
+    ----------
+    released
+        L_v with noise, as the node file has it. Under privacy it takes the place of L_v, unless
+        that is public.
     """
     if problem is None:
         return manifest.scores(manifest.mean_smoothness, degree)
@@ -128,4 +136,14 @@ def scores(manifest: Manifest, problem: Problem | None, degree: int) -> tuple[fl
         raise InvalidParameter(
             f"problem must have one node, got {problem.n} nodes; see own_problem"
         )
-    return manifest.scores(float(problem.smoothness[0]), degree)
+    known = None if manifest.published.privacy is None else manifest.published.privacy.privacy
+    if known is None or known.scores == "public":
+        return manifest.scores(float(problem.smoothness[0]), degree)
+    if known.scores == "private":
+        return manifest.scores(1.0, degree)
+    if released is None:
+        raise InvalidSpec(
+            "the node file must have the key score, L_v with the noise with which it was "
+            "released; copy the file again from the fleet's folder"
+        )
+    return manifest.scores(released, degree)

@@ -69,10 +69,13 @@ from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.operator_port import OperatorPort
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_part, scores
+from levywalk.fleet.runtime.peer_files import PeerFiles
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
+from levywalk.fleet.runtime.spending import system_noise
 from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
+from levywalk.fleet.setup.budget_file import first_spending, use_up
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.setup.size_file import SIZE_FILE, read_size, sized, write_size
@@ -80,9 +83,7 @@ from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreErro
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.printable import printable
 from levywalk.version import __version__
-from levywalk.whole_files import write_whole
 
-PEERS = "peers"
 _KEPT = 2000  # lines of the log that operators elsewhere can see
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
@@ -106,16 +107,19 @@ class Process:
                 f"{file.id}; a node that has joined needs the size.json of its folder"
             )
         self.problem, self.metrics = own_part(manifest, file)
+        if manifest.published.privacy is not None:
+            self.metrics = None  # they are functions of the data
         self._founded = Manifest.parse(manifest.text)  # before any node has joined
         self._degree = len(file.neighbours) + (manifest.self_loops == "counted")
-        self.scores = scores(self._founded, self.problem, self._degree)
+        self.scores = scores(self._founded, self.problem, self._degree, file.score)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
-        (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
+        self.peer_files = PeerFiles(file.state, self._not_kept)
         disk = self.store.load()
         if disk is None:
             disk = self._blank()
             self.store.persist(whole(disk))
+        use_up(self._path.parent)
         told = read_size(file.manifest.parent, self._founded)
         if told is not None and (disk.size is None or disk.size < told):
             disk.size = told
@@ -125,7 +129,8 @@ class Process:
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self.began = time.time()
         self.counts: Counter[str] = Counter()
-        self.sightings = Sightings(disk, self.problem, self.metrics)
+        measured = self.problem if manifest.published.privacy is None else None
+        self.sightings = Sightings(disk, measured, self.metrics)
         self.orders = Orders(self)
         self.door = None if file.operator is None else OperatorPort(self, file.operator)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
@@ -144,7 +149,7 @@ class Process:
             manifest.digest,
             self.incarnation.incarnation,
             self,
-            known=self._certificates(),
+            known=self.peer_files.certificates(),
             learned=self._keep_certificate,
         )
         self.transport.bar(disk.revoked.nodes)
@@ -166,7 +171,10 @@ class Process:
         if self.manifest.self_loops == "counted":
             ids.append(self.file.id)
             edges[self.file.id] = Edge(0, True, len(ids), self.scores, joined=True)
-        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
+        spent = first_spending(self._path.parent, self.manifest)
+        if spent is not None:
+            self.log("budget begins", spent=spent.releases)
+        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges, spent=spent)
 
     def _node(self, disk: Disk) -> Node:
         site = NodeSite(
@@ -177,6 +185,7 @@ class Process:
             self.scores,
             self._key(),
             self.metrics,
+            system_noise(self.manifest),
             self._rescored,
         )
         signer = self.identity.signer(self.manifest.operator)
@@ -185,7 +194,7 @@ class Process:
     def _rescored(self, mean: float) -> tuple[float, ...]:
         """Return the node's scores for another L̄."""
         grown = replace(self._founded, mean_smoothness=mean)
-        return scores(grown, self.problem, self._degree)
+        return scores(grown, self.problem, self._degree, self.file.score)
 
     def _grow(self) -> None:
         """Use the new size of the fleet wherever nodes are counted, and keep it in a file for the
@@ -197,18 +206,7 @@ class Process:
         try:
             write_size(self.file.manifest.parent, size)
         except OSError as error:  # it is on the disk of the state machine, which counts
-            path = str(self.file.manifest.parent / SIZE_FILE)
-            self.log("not kept", level="warning", path=path, message=error.strerror)
-
-    # Certificates of neighbours, so that a restarted node can prove who a guardian is
-
-    def _certificates(self) -> dict[int, bytes]:
-        """Return the stored certificates of other nodes."""
-        found = {}
-        for path in sorted((self.file.state / PEERS).glob("*.der")):
-            if path.stem.isdecimal():
-                found[int(path.stem)] = path.read_bytes()
-        return found
+            self._not_kept(self.file.manifest.parent / SIZE_FILE, str(error.strerror))
 
     def take_keys(self) -> bool:
         """Use the keys and the certificate that the node file names now, without a stop; return
@@ -232,25 +230,11 @@ class Process:
         return True
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
-        """Store the certificate of a neighbour, or of another node that was guardian.
+        if not self.out_of_order:
+            self.peer_files.keep_certificate(node, der)
 
-        After a restart this node may have to send a link that such a node has signed.
-        """
-        path = self.file.state / PEERS / f"{node}.der"
-        if not (path.exists() and path.read_bytes() == der):
-            self._keep(path, der)
-
-    def _keep(self, path: Path, content: bytes) -> None:
-        """Store what a neighbour has sent about itself.
-
-        If there is no room, the neighbour will send it again.
-        """
-        if self.out_of_order:
-            return
-        try:
-            write_whole(path, content, 0o600)
-        except OSError as error:
-            self.log("not kept", level="warning", path=str(path), message=error.strerror)
+    def _not_kept(self, path: Path, why: str) -> None:
+        self.log("not kept", level="warning", path=str(path), message=why)
 
     # Events and effects
 
@@ -434,15 +418,14 @@ class Process:
         the one that is gone.
         """
         self.hellos[node] = hello
-        path = self.file.state / PEERS / f"{node}.life"
-        before = path.read_bytes() if path.exists() else None
+        before = self.peer_files.incarnation(node)
         if before is not None and before != hello.incarnation:
             self.log("lost its disk", level="warning", neighbour=node)
             self.event(Gone(node))
         if self.out_of_order:
             return  # this is called again later
         if before != hello.incarnation:
-            self._keep(path, hello.incarnation)
+            self.peer_files.keep_incarnation(node, hello.incarnation)
         self.event(Reached(node))
 
     def closed(self, node: int, why: str) -> None:

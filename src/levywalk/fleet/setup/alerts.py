@@ -116,6 +116,14 @@ def alerts(dead_after: float) -> list[Alert]:
             "levywalk fleet renew DIR gives the nodes new certificates.",
         ),
         Alert(
+            "BudgetSpent",
+            "levywalk_privacy_updates_spent >= levywalk_privacy_updates_cap",
+            "0s",
+            "warning",
+            f"{node} has spent its budget of privacy and passes the model on without updates.",
+            "levywalk fleet status DIR says how many nodes still make updates.",
+        ),
+        Alert(
             "Refusals",
             "increase(levywalk_refused_total[10m]) > 100",
             "0s",

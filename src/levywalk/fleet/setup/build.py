@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ from levywalk.arrays import Floats
 from levywalk.draws import Domain, Key, keys
 from levywalk.engine.bind import bind_phases
 from levywalk.engine.prepare import start_nodes
+from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
-from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.records import Disk, Edge, Known, Own, Spending
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.built import BuiltProblem
+from levywalk.fleet.setup.privacy_terms import known_scores
 from levywalk.network import Network
+from levywalk.privacy import SeededNoise, as_privacy, noise_keys
 from levywalk.problem import Problem, model_type
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
@@ -35,6 +39,10 @@ class Fleet:
         Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk
         without faults is the walk of `levywalk.run`, to the bit. Otherwise each node draws from its
         own key.
+    known
+        The problem with the L_v that nodes may know under privacy; None if it is the problem.
+    real
+        Whether the nodes' noise is the operating system's, which nobody can compute again.
 
     Examples
     --------
@@ -54,6 +62,8 @@ class Fleet:
     x0: Floats
     seed: int
     shared_key: bool
+    known: Problem | None = None
+    real: bool = False
 
     @classmethod
     def of(
@@ -69,6 +79,8 @@ class Fleet:
         x0: Any = None,
         shared_key: bool = True,
         terms: HandOffTerms | None = None,
+        privacy: Any = None,
+        real: bool = False,
         **more: Any,
     ) -> Fleet:
         """Bind a design to a network and a problem.
@@ -76,10 +88,13 @@ class Fleet:
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
         problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
+        private = as_privacy(privacy)
+        known = known_scores(private, problem, design, step_size, more.get("stop"), seed, real=real)
         published = PublishedWalk.of(
-            network, problem, design, steps=steps, step_size=step_size, **more
+            *(network, problem, design),
+            **{"steps": steps, "step_size": step_size, "privacy": private, "known": known, **more},
         )
-        phases = bind_phases(network, problem, design, published.update, step_size)
+        phases = bind_phases(network, known, design, published.update, step_size)
         begin = start_nodes(
             start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
         )
@@ -98,12 +113,19 @@ class Fleet:
             first,
             seed,
             shared_key,
+            None if known is problem else known,
+            real,
         )
 
     @property
     def token(self) -> Token:
         """The first token."""
         return self.published.first_token(self.x0)
+
+    @property
+    def mean_smoothness(self) -> float:
+        """The mean of the L_v that nodes may know."""
+        return float(np.mean((self.known or self.problem).smoothness))
 
     def key(self, v: int) -> Key:
         """Return the key that a node draws from."""
@@ -130,16 +152,10 @@ class Fleet:
         index = self.index(v)
         problem = None if index < 0 else self.problem
         own = problem.own_metrics(index) if isinstance(problem, BuiltProblem) else None
-        return NodeSite(
-            self.published,
-            v,
-            problem,
-            index,
-            self.scores_of(v),
-            self.key(v),
-            own,
-            lambda mean: self._scores_at(v, mean),
-        )
+        scores, key = self.scores_of(v), self.key(v)
+        noise = None if self.published.privacy is None else self.noise
+        rescored = partial(self._scores_at, v)
+        return NodeSite(self.published, v, problem, index, scores, key, own, noise, rescored)
 
     def _scores_at(self, v: int, mean: float) -> tuple[float, ...]:
         """Return a node's scores, by phase, for another L̄."""
@@ -147,6 +163,24 @@ class Fleet:
         own = np.array([mean if index < 0 else float(self.problem.smoothness[index])])
         targets = [as_target(part.target) for part in self.design.phases]
         return tuple(float(target.scores(degree, own, mean)[0]) for target in targets)
+
+    def noise(self, step: int) -> SeededNoise:
+        """Return the noise of a step of a virtual fleet: that of `levywalk.run` with this seed."""
+        if self._noise_key is None:
+            raise InvalidParameter("the noise of real nodes cannot be computed again")
+        return SeededNoise(self._noise_key, step)
+
+    @cached_property
+    def _noise_key(self) -> Key | None:
+        if self.real:
+            return None
+        return Key(*(int(word) for word in noise_keys(self.seed, Domain.WALK, range(1))[0]))
+
+    def lost_disk(self, v: int) -> Disk:
+        """Return a node's disk after it has lost the one before: its budget counts as spent."""
+        privacy = self.published.privacy
+        spent = None if privacy is None else Spending(privacy.cap)
+        return replace(self.disk(v), spent=spent)
 
     def index(self, v: int) -> int:
         """Return the number of a node in the problem, -1 if it has no data."""

@@ -35,6 +35,7 @@ from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, 
 from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
+from levywalk.fleet.setup.budget_file import write_budget
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem, node_code, require_scores
 from levywalk.fleet.setup.deploy import Place
@@ -44,8 +45,10 @@ from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.operator_folder import OperatorAddress, write_operator_folder
 from levywalk.fleet.setup.places import operator_places, places_of
+from levywalk.fleet.setup.privacy_terms import check_real_privacy
 from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
 from levywalk.network import Network
+from levywalk.privacy import Rescored, as_privacy
 from levywalk.problem import (
     GeneralizedLinear,
     Problem,
@@ -128,6 +131,7 @@ def create(
     days: int = NODE_DAYS,
     deploy: str | None = None,
     operator_port: int | None = None,
+    privacy: Any = None,
     progress: Progress | None = None,
     **more: Any,
 ) -> Path:
@@ -163,6 +167,9 @@ def create(
     operator_port
         The port at which operators elsewhere may ask the nodes; several nodes on one host have the
         ports after it. 0: free ports of this machine. None: there is none.
+    privacy
+        Clip, noise and budget of each node, as for `levywalk.run`; the noise is the operating
+        system's.
     more
         Further arguments of `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update,
         record_every.
@@ -189,6 +196,13 @@ def create(
     """
     folder = _fresh(Path(folder))
     _check_problem(problem, design, step_size)
+    private = as_privacy(privacy)
+    check_real_privacy(
+        private,
+        shared_key=bool(shared_key),
+        containers=deploy in deployment.OWN_ADDRESSES,
+        data_here=not isinstance(problem, PrivateProblem),
+    )
     fleet = Fleet.of(
         network,
         problem,
@@ -198,6 +212,8 @@ def create(
         seed=checks.seed(seed),
         shared_key=bool(shared_key),
         terms=terms,
+        privacy=private,
+        real=True,
         **more,
     )
     operator = OperatorKey.new()
@@ -248,17 +264,20 @@ def fleet_of(folder: str | Path) -> Fleet:
             )
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
+    known = _known(manifest, nodes, problem)
     return Fleet(
         network,
         problem,
         manifest.design,
         manifest.published,
         manifest.terms,
-        tuple(part.bind(network, problem).scores for part in manifest.design.phases),
+        tuple(part.bind(network, known).scores for part in manifest.design.phases),
         manifest.start,
         manifest.first_model(folder),
         manifest.seed,
         manifest.shared,
+        None if known is problem else known,
+        real=True,
     )
 
 
@@ -365,6 +384,7 @@ def _fill(
             own = _own_model(at, problem, v, place)
             if v == fleet.start:
                 write_first_model(at, fleet.x0, manifest.schema)
+        own |= _own_privacy(at, fleet, manifest, v)
         near = [int(u) for u in fleet.network.neighbours(v) if u != v]
         NodeFile(
             v,
@@ -392,6 +412,17 @@ def _fill(
         if progress is not None:
             progress.advance(1)
     return authority
+
+
+def _own_privacy(folder: Path, fleet: Fleet, manifest: Manifest, v: int) -> dict[str, Any]:
+    """Write that a new node has spent nothing; return its L_v with noise, if it is released."""
+    if fleet.published.privacy is None:
+        return {}
+    write_budget(folder, manifest)
+    if fleet.known is None:  # L_v is public
+        return {}
+    released = fleet.published.privacy.privacy.scores == "released" and fleet.index(v) >= 0
+    return {"score": float(fleet.known.smoothness[fleet.index(v)]) if released else None}
 
 
 def _behind(place: Place, door: OperatorAddress) -> str:
@@ -456,6 +487,15 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
     )
     names = [node.name for node in nodes]
     return network if None in names else replace(network, labels=np.array(names))
+
+
+def _known(manifest: Manifest, nodes: list[NodeFile], problem: Problem) -> Problem:
+    """Return the problem with the L_v that nodes know under privacy."""
+    privacy = manifest.published.privacy
+    if privacy is None or privacy.privacy.scores == "public":
+        return problem
+    given = [node.score or 1.0 for node in nodes if node.id not in manifest.idle]
+    return Rescored(problem, np.array(given))
 
 
 def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:

@@ -47,6 +47,13 @@ def panels() -> list[dict[str, Any]]:
         [
             _timeline("Who holds the model", "levywalk_holds_token", _YES_NO),
             _timeline("Nodes that are out of order or fenced", _TROUBLE, _BAD),
+            _lines(
+                "Privacy: ε spent, and at the cap",
+                [
+                    ("levywalk_privacy_epsilon_spent", "node {{node}}"),
+                    ("max(levywalk_privacy_epsilon_cap)", "cap"),
+                ],
+            ),
         ],
         [
             _lines(

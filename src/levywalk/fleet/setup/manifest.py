@@ -37,6 +37,7 @@ from levywalk.fleet.setup.manifest_model import (
     read_vector,
 )
 from levywalk.fleet.setup.model_code import ModelCode
+from levywalk.fleet.setup.privacy_terms import PrivacyTerms
 from levywalk.fleet.setup.size_file import read_size, sized
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
@@ -240,6 +241,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
             *("format", "run", "name", "network", "model", "problem", "design", "update", "memory"),
             *("phases", "walk", "draws", "handoff", "operator"),
         ),
+        optional=("privacy",),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
         raise top.bad("format", f"{FORMAT}; use the version of levywalk that created the fleet")
@@ -252,18 +254,24 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     problem, code = read_problem(top)
     dim, itemsize, x0, arrays, first = read_vector(top) if code is None else read_named_model(top)
     design, update = _methods(top)
+    privacy = PrivacyTerms(top, design)
     loss = None if code is not None else _recipe(problem, "loss", "loss")
-    if loss is not None:
+    if privacy.privacy is not None:
+        update = privacy.fitted(update, dim, nodes - len(idle))
+    elif loss is not None:
         update = fitted_update(top, update, loss, dim)
     phases = _phases(top, design)
     published, start = _walk(
-        top, design, update, (dim, itemsize, code is None), phases, nodes, idle
+        top, design, update, (dim, itemsize, code is None), phases, nodes, idle, privacy
     )
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
             "version", f"{DRAWS_VERSION}; use the version of levywalk that created the fleet"
         )
+    mean = problem.number("mean_smoothness", low=0.0, low_open=True)
+    shared = draws.flag("shared_key")
+    privacy.check(shared_key=shared, stop=published.stop, mean_smoothness=mean)
     return cls(
         text,
         run,
@@ -273,13 +281,13 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         network.choice("self_loops", SELF_LOOPS),
         loss,
         0.0 if code is not None else problem.number("ridge", low=0.0),
-        problem.number("mean_smoothness", low=0.0, low_open=True),
+        mean,
         design,
         published,
         start,
         x0,
         draws.integer("seed", low=0, high=_MOST_SEED),
-        draws.flag("shared_key"),
+        shared,
         _terms(top, hashlib.sha256(text).digest(), start, remembers=published.remembers),
         idle,
         code,
@@ -412,6 +420,7 @@ def _walk(
     phases: tuple[PublishedPhase, ...],
     nodes: int,
     idle: tuple[int, ...],
+    privacy: PrivacyTerms,
 ) -> tuple[PublishedWalk, int]:
     walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
@@ -435,7 +444,10 @@ def _walk(
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
     dim, itemsize, named = model  # a loss of the package computes and remembers in float64
     doubles = named and itemsize == 4
-    method = Method(phases, update, detector, dim, nodes - len(idle), itemsize, doubles)
+    method = Method(
+        *(phases, update, detector, dim, nodes - len(idle), itemsize, doubles),
+        privacy.bound(steps),
+    )
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(published):

@@ -15,6 +15,7 @@ from levywalk.fleet.protocol.node_step import PublishedWalk, check_local
 from levywalk.fleet.setup.built import BuiltProblem, tensors_of
 from levywalk.fleet.setup.first_model import first_hash
 from levywalk.fleet.setup.manifest_model import require_model_room
+from levywalk.fleet.setup.privacy_terms import privacy_table
 from levywalk.memory import Sizes
 from levywalk.problem import Problem, model_type
 from levywalk.problem.losses import Loss
@@ -46,7 +47,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "self_loops": fleet.network.self_loops,
             **({"idle": idle} if idle else {}),
         },
-        **_problem(problem, fleet.x0),
+        **_problem(problem, fleet.x0, fleet.mean_smoothness),
         "design": {"name": design.name, "recipe": to_dict("design", design)},
         "update": to_dict("update", published.update),
         "memory": memory_schema(published),
@@ -64,14 +65,15 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "shared_key": fleet.shared_key,
         },
         "handoff": {key: value for key, value in _written(terms).items() if key not in left_out},
+        **({} if published.privacy is None else {"privacy": privacy_table(published.privacy)}),
     }
 
 
-def _problem(problem: Problem, x0: Floats) -> dict[str, Any]:
+def _problem(problem: Problem, x0: Floats, mean: float) -> dict[str, Any]:
     """Return what nodes must know of the model and of the problem: a loss of the package, or a file
     that builds it.
     """
-    dim, mean = problem.dim, float(np.mean(problem.smoothness))
+    dim = problem.dim
     if isinstance(problem, BuiltProblem):
         return {
             "model": {

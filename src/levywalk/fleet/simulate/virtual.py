@@ -399,7 +399,8 @@ class VirtualFleet:
 
     def _lose_disk(self, v: int, nodes: frozenset[int]) -> None:
         self._end(v)
-        self.machines[v] = _Machine(_slots(self._first_disk(v)))
+        empty = replace(self._first_disk(v), spent=self.fleet.lost_disk(v).spent)
+        self.machines[v] = _Machine(_slots(empty))
         # Messages to the node with its old disk must not reach it with its new one.
         self._queue = [entry for entry in self._queue if entry[2] != v]
         heapq.heapify(self._queue)

@@ -34,6 +34,7 @@ from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
+    BudgetSpent,
     Edge,
     Guarded,
     Held,
@@ -45,6 +46,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
     SilentNeighbour,
+    Spending,
 )
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -241,6 +243,8 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     24: (NewSize, RecordField(NewSize, _EPOCH, *(COUNT,) * 4, SCORE)),
     40: (Revocations, RevocationsField()),
     42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
+    50: (Spending, RecordField(Spending, COUNT)),
+    51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -259,10 +263,11 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
     "memory": (KeptMemory, NoneType),
+    "spent": (Spending, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (
-    *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, NewSize),
+    *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, BudgetSpent, NewSize),
 )
 
 

@@ -15,6 +15,7 @@ from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
+    BudgetSpent,
     Disk,
     HeldStatus,
     Line,
@@ -35,7 +36,7 @@ from levywalk.fleet.storage.rows import REMEDY, SHORT_SUM, LogDamage, StoredRow,
 from levywalk.fleet.storage.schema import APPLICATION, NOT_VISITS, OLDER, SCHEMA
 
 NEEDED = ("known", "own", "edges")
-OtherLine = Archived | Began | NewGeneration  # lines of a log that are not visits
+OtherLine = Archived | Began | NewGeneration | BudgetSpent  # lines of a log that are not visits
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one

@@ -441,8 +441,9 @@ class NodeStore(StoreReader):
 def whole(disk: Disk) -> Persist:
     """Return the change that writes a whole disk. It is the first change of a new store."""
     slots = {name: getattr(disk, name) for name in SLOTS}
-    if disk.memory is None:
-        del slots["memory"]  # most fleets have none
+    for name in ("memory", "spent"):
+        if slots[name] is None:
+            del slots[name]  # most fleets have none
     return Persist(slots, ())
 
 

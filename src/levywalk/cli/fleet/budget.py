@@ -1,0 +1,36 @@
+"""``levywalk fleet budget``: what a node that has lost its disk had spent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from levywalk.cli.fleet.common import Dir, NodeNumber, open_fleet, typed
+
+BUDGET_EXAMPLES = """Examples:
+
+levywalk fleet budget my-fleet 3 --spent 17   (the last number that your monitoring has of \
+levywalk_privacy_updates_spent; if you do not know it, do nothing: the node counts as spent)"""
+
+
+def budget(
+    folder: Dir,
+    node: NodeNumber,
+    spent: Annotated[
+        int, typer.Option("--spent", min=0, help="Updates that the node had made, or more.")
+    ],
+) -> None:
+    """Say how many updates a node had spent of its budget of privacy before it lost its disk.
+
+    Without this word the budget of a node with an empty disk counts as spent, and the node passes
+    the model on without updates. A number that is too small breaks what the budget promises.
+    """
+    from levywalk.fleet.operate.budget import say_spent
+
+    fleet = open_fleet(folder)
+    cap = say_spent(fleet, node, spent)
+    print(
+        f"Node {node} will start with {spent:,} of {cap:,} updates spent. Next: levywalk fleet up "
+        f"{typed(folder)}"
+    )

@@ -1,0 +1,64 @@
+"""The file that says what a node's budget of privacy has spent before it has a disk.
+
+A node counts on its disk what its budget has spent. An empty disk may be that of a new node, or of
+one that has lost its disk, and then nobody knows the count. So an empty disk alone counts as a
+budget that is spent. ``levywalk fleet init`` writes `BUDGET` beside the node file, which says that
+nothing is spent; the first start reads it, writes the count to the new disk, and removes the file
+before the node does anything else. A later empty disk finds no such file.
+
+``levywalk fleet budget`` writes it again for an operator who knows the count.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from levywalk.errors import InvalidParameter, InvalidSpec
+from levywalk.fleet.protocol.records import Spending
+from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.whole_files import sync_folder, write_whole
+
+BUDGET = "budget.json"
+_LARGEST = 4096  # bytes
+
+
+def write_budget(folder: Path, manifest: Manifest, spent: int = 0) -> None:
+    """Say beside a node file how many updates the node's budget has spent so far."""
+    content = {"run": manifest.run, "spent": spent}
+    write_whole(folder / BUDGET, (json.dumps(content) + "\n").encode(), 0o600)
+
+
+def first_spending(folder: Path, manifest: Manifest) -> Spending | None:
+    """Return what a node with an empty disk has spent: all, unless the file says otherwise."""
+    privacy = manifest.published.privacy
+    if privacy is None:
+        return None
+    if not (folder / BUDGET).exists():
+        return Spending(privacy.cap)
+    source, text = str(folder / BUDGET), read_bytes(folder / BUDGET, _LARGEST, "a budget file")
+    try:
+        value = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidSpec(
+            f"{source}: not JSON ({error}); remove it, and the budget counts as spent"
+        ) from None
+    fields = Fields(value, source, needed=("run", "spent"))
+    if fields.text("run", most=64) != manifest.run:
+        raise fields.bad("run", f"{manifest.run}, as the manifest says; remove the file")
+    return Spending(fields.integer("spent", low=0, high=privacy.cap))
+
+
+def use_up(folder: Path) -> None:
+    """Remove the file, before the node makes an update."""
+    path = folder / BUDGET
+    try:
+        path.unlink(missing_ok=True)
+        sync_folder(folder)
+    except OSError as error:
+        raise InvalidParameter(
+            f"{path} cannot be removed ({error.strerror}): it says what the budget had spent "
+            "before the first start, and would give a lost budget back; make the folder writable "
+            "for the node"
+        ) from None
