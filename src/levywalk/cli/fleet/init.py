@@ -320,11 +320,11 @@ def _print_next_steps(
         f"{steps:,} updates."
     )
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
-    private = manifest.published.privacy
-    if private is not None:
+    bound = manifest.published.privacy
+    if bound is not None:
         print(
-            f"Privacy: each node makes at most {private.cap:,} updates, and ε is at most "
-            f"{private.privacy.epsilon(private.cap):.4g}: {private.privacy.definition}. Keep no "
+            f"Privacy: each node makes at most {bound.cap:,} updates, and ε is at most "
+            f"{bound.privacy.epsilon(bound.cap):.4g}: {bound.privacy.definition}. Keep no "
             "copy of a node's folder from before its first start: budget.json says that nothing "
             "is spent."
         )
