@@ -238,7 +238,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     ),
     22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
     40: (Revocations, RevocationsField()),
-    50: (Spending, RecordField(Spending, COUNT)),
+    50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
