@@ -541,6 +541,9 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert "ε = 7.809 spent" in done.output
     assert "24 of 24" in done.output
     assert "spent their budget" in fleet_command("doctor", folder).output
+    said = fleet_command("logs", folder).output
+    assert "begins with an empty disk: no updates of 24 of its budget" in said
+    assert "has spent its budget of privacy, 24 updates, and passes the model on" in said
     judged = judge_folder(fleet_of(folder), folder)
     assert (judged.steps, judged.models) == (100, 100)  # each change is within its bound
     trace = tmp_path / "trace.nc"
