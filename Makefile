@@ -9,10 +9,11 @@ DOCS := .venv/.docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Without stored bytecode every process that a test starts would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Four workers on two cores: tests of fleets and of processes wait most of their time.
-PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
+# More workers than cores: tests of fleets and of processes wait for some of their time. Each worker collects all
+# tests, which takes ten seconds, so that the quick tests have one worker less.
+PYTEST := $(BIN)/python -m pytest -q --dist worksteal
 
-.PHONY: demo test test-more frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
+.PHONY: demo test test-more test-soak frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,8 +32,8 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
-	$(PYTEST)
+test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
+	$(PYTEST) -n 3
 
 FRAMEWORKS := .venv/.frameworks
 $(FRAMEWORKS): $(STAMP)
@@ -42,8 +43,11 @@ $(FRAMEWORKS): $(STAMP)
 frameworks: $(FRAMEWORKS)  ## Install torch and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
-test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
-	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
+test-more: $(STAMP)  ## Run the long tests: random faults, kills, exhaustive search, more examples (15 minutes)
+	$(PYTEST) -n 4 -m '(more or hypothesis) and not soak' --hypothesis-profile=more
+
+test-soak: $(STAMP)  ## Run the longest tests, whose shorter ones `make test-more` has (half an hour)
+	$(PYTEST) -n 4 -m 'soak or hypothesis' --hypothesis-profile=soak
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Settings of all tests: no example has a time limit, and CI draws the same examples every time.
 
-`make test` draws a quarter of the examples that `make test-more` (``--hypothesis-profile=more``)
-draws.
+`make test-soak` (``--hypothesis-profile=soak``) draws 100 examples of each property,
+`make test-more` (``--hypothesis-profile=more``) half of them, and `make test` a fifth.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import HealthCheck, settings
 
-for name, examples in {"levywalk": 25, "more": 100}.items():
+from tests.limits import quick
+from tests.quick_loops import LoopGuard
+
+for name, examples in {"levywalk": 20, "more": 50, "soak": 100}.items():
     settings.register_profile(
         name,
         max_examples=examples,
@@ -31,6 +35,8 @@ for name, examples in {"levywalk": 25, "more": 100}.items():
     )
 settings.load_profile("levywalk")
 
+_GUARD = LoopGuard()
+_WORKERS = "PYTEST_XDIST_WORKER_COUNT"
 # It has no tests, and importing it takes a second in each process that looks for some.
 collect_ignore = ["preloaded.py"]
 
@@ -48,8 +54,8 @@ def pytest_collect_file(
 LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/running.md", "docs/sklearn.md",
                  "experiments/advice.py", "judge/tune.py", "league/recommend.py", "league/trial.py",
                  "levywalk/sklearn.py", "problem/linear.py", "updates/averaged.py",
-                 "updates/finito.py", "updates/point_saga.py", "updates/sag.py",
-                 "updates/walkman.py", "walks/hdt.py", "walks/srrw.py",
+                 "updates/finito.py", "updates/newton_token.py", "updates/point_saga.py",
+                 "updates/sag.py", "updates/walkman.py", "walks/hdt.py", "walks/srrw.py",
                  "figures/column.py")  # fmt: skip
 
 
@@ -61,6 +67,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.more)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each test process compile its share of the test files before all are collected.
+
+    In a fresh clone no bytecode is stored yet, and all of them would compile the same files at the
+    same time, which takes ten seconds each.
+    """
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get(_WORKERS)
+    if worker is None or count is None:
+        return
+    root = session.config.rootpath
+    asked = [root / argument.partition("::")[0] for argument in session.config.args]
+    files = [
+        file
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))
+        if any(file.is_relative_to(one) for one in asked)
+    ]
+    for file in files[int(worker.removeprefix("gw")) :: int(count)]:
+        try:
+            import_module(".".join(file.relative_to(root).with_suffix("").parts))
+        except (Exception, pytest.skip.Exception):  # pytest will find and report it
+            continue
+
+
 gc.disable()  # what is made while tests are collected lives as long as the process
 
 
@@ -68,6 +97,24 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector leave alone what was made until now."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let a quick test fail that uses a loop which is not one of `tests/quick_loops.py`."""
+    long = any(item.get_closest_marker(name) for name in ("more", "soak"))
+    _GUARD.install()
+    _GUARD.watching = quick() and not long
+    try:
+        return (yield)
+    finally:
+        _GUARD.watching = False
+
+
+@pytest.fixture
+def reference_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run everything in the reference backend, also what chooses its backend itself."""
+    monkeypatch.setattr("levywalk.engine.prepare.choose_backend", lambda *_: "reference")
 
 
 @pytest.fixture(autouse=True)

@@ -52,6 +52,7 @@ FORKED.set_forkserver_preload(
             "levywalk.fleet.storage.store",
             "levywalk.fleet.runtime.wire",
         ),
+        "tests.fleet.test_kill",  # which starts hundreds of them
     ]
 )
 

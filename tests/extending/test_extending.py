@@ -58,7 +58,9 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 GIVEN: dict[str, Any] = {"steps": 300, "step_size": 1e-4, "replicas": 3, "record_walk": True}
 
 
-@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case == "walk"))
+@pytest.mark.parametrize(
+    "case", mostly_more(CASES, lambda case: case == "walk", lambda case: case == "token memory")
+)
 def test_the_compiled_twin_is_the_plain_method(case: str) -> None:
     problem, walk, update = CASES[case]
     kernel, reference = (

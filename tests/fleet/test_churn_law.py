@@ -186,7 +186,7 @@ def without(*dead: int) -> list[int]:
     return [v for v in ALL if v not in dead]
 
 
-@pytest.fixture(params=["none", "counted"])
+@pytest.fixture(params=["none", pytest.param("counted", marks=pytest.mark.more)])
 def policy(request) -> str:
     return request.param
 
@@ -289,6 +289,7 @@ def joining() -> list[VirtualFleet]:
     return calm + [Lossy(fleet, seed) for seed in range(12)]
 
 
+@pytest.mark.more
 def test_a_larger_degree_is_used_only_once_every_live_neighbour_has_it_on_disk():
     for virtual in joining():
         virtual.at(0.5, PlannedFault("join", 3))

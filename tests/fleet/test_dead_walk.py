@@ -17,8 +17,9 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate import doctor
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.revive import _signed_word, revive
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
@@ -238,7 +239,7 @@ def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
         _signed_word(fleet, views, copy)
 
 
-@pytest.mark.more
+@pytest.mark.soak  # test_soak has a shorter one
 def test_holder_and_guardian_lose_their_disks_and_the_walk_is_revived(tmp_path: Path) -> None:
     """With real processes, by the commands."""
 

@@ -18,7 +18,8 @@ from levywalk.errors import DivergedWarning
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate import doctor, export
 from levywalk.fleet.operate.fleet_status import fleet_status
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.protocol.records import Disk, Held, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.runtime import metrics

@@ -66,9 +66,12 @@ WITH_NODE_MEMORY: dict[str, lw.Update] = {
 }
 PAIRS = mostly_more(
     [(loss, update) for loss in LOSSES for update in UPDATES],
-    lambda pair: pair[1] == "adam" or pair[0] == "softmax",
+    lambda pair: pair[1] == "adam",
 )
-PAIRS += [("least_squares", update) for update in WITH_NODE_MEMORY]
+PAIRS += mostly_more(
+    [("least_squares", update) for update in WITH_NODE_MEMORY],
+    lambda pair: pair[1] in ("saga", "newton_token"),
+)
 PAIRS += [("softmax", "saga"), ("poisson", "saga")]
 UPDATES |= WITH_NODE_MEMORY
 

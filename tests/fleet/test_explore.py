@@ -30,12 +30,16 @@ from levywalk.fleet.protocol.token import FIRST, Epoch
 from tests.limits import mostly_more
 
 QUICK = ("path, leaving",)
+# Ten seconds to a minute each.
+SOAK = ("path, mistaken operator", "path, eager", "triangle", "path, suspicion", "square")
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 
 @pytest.mark.parametrize(
     "setting",
-    mostly_more(SMALL_FLEETS, lambda setting: setting.name in QUICK),
+    mostly_more(
+        SMALL_FLEETS, lambda setting: setting.name in QUICK, lambda setting: setting.name in SOAK
+    ),
     ids=lambda setting: setting.name,
 )
 def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: SmallFleet) -> None:
@@ -48,7 +52,11 @@ def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: 
 
 @pytest.mark.parametrize(
     "setting",
-    mostly_more(REMEMBERING_FLEETS, lambda setting: setting.name == "path, memory and a death"),
+    mostly_more(
+        REMEMBERING_FLEETS,
+        lambda setting: setting.name == "path, memory and a death",
+        lambda setting: setting.name == "path, memory that is lost",
+    ),
     ids=lambda setting: setting.name,
 )
 def test_nothing_that_can_happen_bends_what_nodes_remember(setting: SmallFleet) -> None:
@@ -189,7 +197,7 @@ END_AND_MISTAKE = SmallFleet(
         (GuardsAfterTheNews, DEATHS, {"I2", "live"}),
         (KeepsTheCertificate, DEATHS, {"live"}),
         pytest.param(PreparesAfterTheEnd, DEATHS, {"again"}, marks=pytest.mark.more),
-        (EndsWhatItBringsBack, END_AND_MISTAKE, {"I2", "live"}),
+        pytest.param(EndsWhatItBringsBack, END_AND_MISTAKE, {"I2", "live"}, marks=pytest.mark.more),
         pytest.param(
             EndsWhatItBringsBackAgain, END_AND_MISTAKE, {"I2", "live"}, marks=pytest.mark.more
         ),

@@ -24,6 +24,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.linked import Hands, stepped
+from tests.limits import mostly_more
 
 N = 8
 TERMS = HandOffTerms(b"false epochs", heartbeat=0.1, dead_after=1.0, retry=0.05, renew_after=20)
@@ -125,7 +126,9 @@ def test_a_token_of_an_epoch_that_nobody_opened_goes_nowhere(who: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LinkKind)
-@pytest.mark.parametrize("who", ["stranger", "neighbour"])
+@pytest.mark.parametrize(
+    "who", mostly_more(["stranger", "neighbour"], lambda who: who == "neighbour")
+)
 def test_whoever_has_not_held_the_model_opens_no_epoch(who: str, kind: LinkKind) -> None:
     """Not with nothing, not with a right that it signs itself, not with the right of others."""
     fleet = Attacked()

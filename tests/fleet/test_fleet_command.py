@@ -114,6 +114,7 @@ def test_random_faults_are_drawn_from_the_seed_and_survived(tmp_path: Path) -> N
     assert len(draw_faults(5, 20, 4.0, 1.0, 0)) == 10
 
 
+@pytest.mark.more
 def test_a_walk_that_waits_says_for_what(tmp_path: Path) -> None:
     done = simulate(
         "ring:20", "--kill", "guardian@0.502", "--dead-after", "0.2", "--out", str(tmp_path)
@@ -148,6 +149,7 @@ def test_designs_stops_and_signatures(tmp_path: Path) -> None:
         assert json.loads(done.stdout)["summary"]["updates"] == 60
 
 
+@pytest.mark.more
 def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
     done = simulate(
         "ring:12",

@@ -25,12 +25,13 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.operate.node_processes import Starting
+from levywalk.fleet.operate.node_processes import FleetProblem, Starting
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.starts import Seen, Starts
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control
@@ -361,8 +362,7 @@ def test_a_node_that_is_gone_for_good(endless: FleetFolder) -> None:
     kill(pids(endless)[3], signal.SIGKILL)
     until(lambda: not endless.status()["nodes"][3]["up"])
     assert until(lambda: _told(endless, 3)) == ([2, 4], [])
-    edges = [endless.status()["nodes"][v]["edges"]["3"]["up"] for v in (2, 4)]
-    assert edges == [False, False]
+    until(lambda: not any(endless.status()["nodes"][v]["edges"]["3"]["up"] for v in (2, 4)))
     step = endless.status()["step"]
     until(lambda: endless.status()["step"] > step)
     endless.up()
@@ -397,6 +397,7 @@ def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None
 def test_leaving(endless: FleetFolder) -> None:
     with pytest.raises(InvalidParameter, match=r"node must be one of .*0-4, got 9"):
         endless.leave(9)
+    until(lambda: endless.status()["nodes"][4]["waits"] is None)  # it may just have started again
     endless.leave(4)
     until(lambda: endless.status()["nodes"][4]["edges_up"] == 0)
     assert endless.status()["nodes"][4]["leaving"]
@@ -560,6 +561,11 @@ def test_what_a_holder_waits_for() -> None:
     disk.held = held._replace(status="releasing", to=6)
     assert waits_for(disk, {6}, 101) == guardian
     assert waits_for(disk, {5}, 101) == "waits for the next node, node 6, which does not answer"
+    disk.held = held._replace(status="active", guardian=5)
+    assert waits_for(disk, {5, 6}, 101, {6, 7, 8}) == (
+        "waits for the answers of nodes 7, 8 to the walk's question"
+    )
+    assert waits_for(disk, {5, 6}, 101, {6}) is None  # it will answer in a moment
     disk.held = held._replace(status="prepared")
     assert waits_for(disk, set(), 1) is None
 
@@ -575,7 +581,7 @@ def seen(virtual: VirtualFleet) -> Iterator[NodeView]:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("policy", ["wait", "eager"])
+@pytest.mark.parametrize("policy", ["wait", pytest.param("eager", marks=pytest.mark.soak)])
 def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> None:
     network, problem = (
         lw.watts_strogatz(12, 4, 0.1, seed=1),
@@ -600,8 +606,7 @@ def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> Non
             assert lost is not None
             views = list(seen(virtual))
             counted = lost_updates(views, *_winner(views), terms.renew_after)
-            assert counted.certain == len(lost), (seed, moment)
-            assert counted.at_most is None or counted.at_most >= len(lost)
+            assert counted == (len(lost), len(lost)), (seed, moment)  # no disk is lost
             most = max(most, len(lost))
             for gone in combinations(range(12), 2):  # as if these had lost their disks
                 left = [
@@ -638,6 +643,36 @@ def test_an_epoch_of_which_no_disk_is_left_does_not_count_as_lost() -> None:
     revived = Archived(token._replace(step=130), "revived", c, 0)
     views[2] = views[2]._replace(lines=(*lines[2], revived))
     assert lost_updates(views, c, 130, 20).at_most is None
+
+
+def test_with_all_disks_a_branch_that_ended_between_two_nodes_is_counted_exactly() -> None:
+    """A split fleet walked on in both halves. When they met again, the model of the lower branch
+    was between two nodes: the next one had not started with it.
+    """
+    a, low, high = Epoch(0, 0, 0), Epoch(1, 8, 0), Epoch(1, 8, 1)
+    guarded = Archived(
+        Token.first(np.zeros(2))._replace(epoch=low, base=17, step=56), "guarded", high, 39
+    )
+    held = Token.first(np.zeros(2))._replace(epoch=high, base=17, step=90)
+
+    def disk(v: int, seen: dict[int, Seen]) -> dict[str, Any]:
+        starts = Starts(bytes([v]), 1, 9, "", seen)
+        found = Disk(Known(high, 17), Own(1, 0, leaving=False), {}, starts=starts)
+        if v == 1:
+            found.held = Held("active", held, 0, NOBODY, NOBODY, 80, a)
+        return describe(found)
+
+    def views(seen: dict[int, Seen]) -> list[NodeView]:
+        lines = {0: (Began(a, FIRST, 0), Began(low, a, 17), guarded), 1: (Began(high, a, 17),)}
+        whose = {0: {1: Seen(bytes([1]))}, 1: seen}
+        return [NodeView(v, None, False, disk(v, whose[v]), lines[v], None, None) for v in lines]
+
+    assert lost_updates(views({0: Seen(bytes([0]))}), high, 17, 20) == (39, 39)
+    assert lost_updates(views({}), high, 17, 20) == (39, 39)
+    again = Seen(bytes([0]), past=(bytes([9]),))  # node 0 has lost an earlier state folder
+    assert lost_updates(views({0: again}), high, 17, 20) == (39, None)
+    assert lost_updates(views({0: Seen(bytes([9]))}), high, 17, 20) == (39, None)
+    assert lost_updates(views({})[:1], high, 17, 20) == (39, None)  # node 1 is not here
 
 
 def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:

@@ -867,6 +867,7 @@ def test_silent_streams_of_one_neighbour_keep_nobody_out(victim: Running) -> Non
             other.greet().sync()
 
 
+@pytest.mark.more
 def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
     """Without a certificate one can still connect; a node without descriptors could not write its
     state.
@@ -1225,7 +1226,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
             Prepared(BORN, 1, first.digest())
         ]
         with monkeypatch.context() as full:
-            full.setattr("levywalk.fleet.runtime.process.write_whole", no_room)
+            full.setattr("levywalk.fleet.runtime.peer_files.write_whole", no_room)
             process.opened(
                 NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16)
             )  # no error
@@ -1399,6 +1400,7 @@ class Chance:
         return kind(*[self.field(hint) for hint in get_type_hints(kind).values()])  # type: ignore[no-any-return]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", mostly_more([1, 2], lambda seed: seed == 1))
 def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
     tmp_path: Path, seed: int

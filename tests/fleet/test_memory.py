@@ -206,6 +206,7 @@ def test_a_new_generation_begins_with_what_the_first_token_has():
 # In a fleet
 
 
+@pytest.mark.more
 def test_saga_finds_the_optimum_after_a_node_has_lost_its_disk(monkeypatch: pytest.MonkeyPatch):
     def after_a_loss() -> VirtualFleet:
         virtual = VirtualFleet(fleet_of(lw.unif_rw(), lw.saga(), steps=700))
@@ -322,7 +323,9 @@ def test_an_answer_is_about_the_walk_of_the_question():
 # Random faults
 
 
-@pytest.mark.parametrize("chunk", mostly_more(range(20), lambda chunk: chunk == 0))
+@pytest.mark.parametrize(
+    "chunk", mostly_more(range(20), lambda chunk: chunk == 0, lambda chunk: chunk > 5)
+)
 def test_schedules_with_memory(chunk: int):
     outcome = sweep(range(14 * chunk, 14 * (chunk + 1)), memory=True)
     assert not outcome.failures, "\n".join(f"seed {s.seed}: {why}" for s, why in outcome.failures)

@@ -149,7 +149,11 @@ def test_logs_in_words_and_as_json(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")]
+    ("arguments", "words"),
+    [
+        (["status", "--watch"], "over"),
+        pytest.param(["logs", "--follow"], "is over", marks=pytest.mark.more),
+    ],
 )
 def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: str) -> None:
     command = [
@@ -241,7 +245,6 @@ def test_renew_says_when_it_counts(folder: Path) -> None:
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
-    """It must be the last of those that need all nodes: node 3 becomes another process."""
     os.kill(
         next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM
     )
@@ -260,17 +263,19 @@ def test_a_node_in_the_foreground(folder: Path) -> None:
     finally:
         process.kill()
         process.wait()
+        FleetFolder.open(folder).up()
 
 
 def test_stop(folder: Path) -> None:
     done = fleet("stop", folder)
     assert done.exit_code == 0
-    assert "Stopped nodes 0-2." in done.stdout
+    assert "Stopped nodes 0-3." in done.stdout
     assert status(folder)["nodes_up"] == 0
     assert "No node was running" in fleet("stop", folder).stdout
     gone = fleet("gone", folder, 3)
     assert gone.exit_code == 1
     assert "no neighbour of node 3 was told: nodes 0, 2 do not run" in gone.stderr
+    FleetFolder.open(folder).up()
 
 
 # What is shown

@@ -28,7 +28,8 @@ from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.door import DoorAnswer
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_status, checked_view
 from levywalk.fleet.operate.revive import revive

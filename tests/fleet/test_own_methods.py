@@ -24,7 +24,7 @@ from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.memory import unpacked
 from levywalk.registry import LOAD, load_file, names
 from tests.fleet.test_replay import assert_same
-from tests.limits import PATIENCE, eventually
+from tests.limits import PATIENCE, eventually, mostly_soak
 
 METHODS = Path(__file__).with_name("own_methods.py")
 N = 6
@@ -195,6 +195,7 @@ def test_a_node_does_not_start_with_a_manifest_that_names_what_it_cannot_do(
     assert not (folder / "state" / "state.db").exists()
 
 
+@pytest.mark.more
 def test_a_node_that_does_not_know_a_user_s_method_does_not_start(tmp_path, monkeypatch):
     given = how(lw.unif_rw(), update("heavy_ball"))
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"
@@ -250,7 +251,13 @@ def test_heavy_ball_and_a_detector_travel_together():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", ["heavy_ball", "both", "sag", "least_used_edge", "longest_ago"])
+@pytest.mark.parametrize(
+    "case",
+    mostly_soak(
+        ["heavy_ball", "both", "sag", "least_used_edge", "longest_ago"],
+        lambda case: case in ("both", "sag", "longest_ago"),
+    ),
+)
 def test_real_nodes_with_memory_walk_as_the_reference_backend_does(case, tmp_path):
     known = WITH_NODE_MEMORY.get(case, lambda: with_token_memory(case))
     given = with_token_memory(case) if case == "both" else known()

@@ -21,7 +21,7 @@ from levywalk.fleet.checking.process_faults import nearest_half, ways_between
 from levywalk.fleet.checking.processes import TERMS, settle
 from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.protocol.terms import GuardianPolicy
-from tests.limits import PATIENCE
+from tests.limits import PATIENCE, mostly_soak
 from tests.limits import eventually as until
 
 NODES = 6
@@ -80,7 +80,7 @@ def ended(live: RunningFleet) -> Judged:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", mostly_soak(POLICIES, lambda one: one == GuardianPolicy.WAIT))
 def test_links_that_flap(tmp_path, between, policy):
     """No cut is as long as ``dead_after``: nobody is dead, so nothing is lost and nothing is
     restored, unless this machine itself was too slow.
@@ -100,7 +100,7 @@ def test_links_that_flap(tmp_path, between, policy):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", mostly_soak(POLICIES, lambda one: one == GuardianPolicy.EAGER))
 def test_a_split_into_halves(tmp_path, between, policy):
     """The holder is on one side and its guardian on the other, for longer than ``dead_after``."""
     with walking(tmp_path / "fleet", between, policy) as live:

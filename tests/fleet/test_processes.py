@@ -31,7 +31,7 @@ from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import logged
-from tests.limits import PATIENCE
+from tests.limits import PATIENCE, mostly_soak
 from tests.limits import eventually as until
 
 NODES = 8
@@ -81,7 +81,9 @@ def ended(live: RunningFleet) -> Judged:
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x)
+    ("network", "seed"),
+    [pytest.param(RING, 1, marks=pytest.mark.soak), (SMALL_WORLD, 2)],
+    ids=lambda x: getattr(x, "name", x),
 )
 def test_random_faults(alive, network, seed):
     live = alive(network, seed=seed)
@@ -102,7 +104,9 @@ def test_random_faults(alive, network, seed):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("role", ["holder", "releasing", "guardian"])
+@pytest.mark.parametrize(
+    "role", mostly_soak(["holder", "releasing", "guardian"], lambda role: role != "releasing")
+)
 def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
     havoc = FaultInjector(live, random.Random(0), patience=SLOWER)

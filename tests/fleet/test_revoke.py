@@ -12,8 +12,9 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.operate.revoke import revoke
 from levywalk.fleet.protocol.certificate import OPERATOR
@@ -138,6 +139,7 @@ def test_it_is_on_the_disk_and_a_node_that_starts_does_not_wait_for_a_revoked_on
 # Real nodes
 
 
+@pytest.mark.more
 def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 4, steps=10_000_000, terms=terms))

@@ -558,7 +558,13 @@ def test_a_node_that_trusts_its_disk_makes_two_tokens():
 
 
 @pytest.mark.parametrize(
-    "seeds", mostly_more([range(8), range(8, 300)], lambda seeds: 0 in seeds), ids=str
+    "seeds",
+    mostly_more(
+        [range(8), range(8, 80), range(80, 300)],
+        lambda seeds: 0 in seeds,
+        lambda seeds: 80 in seeds,
+    ),
+    ids=str,
 )
 def test_rollbacks_with_other_faults(seeds):
     kinds = {"rollback": 6, "crash": 4, "torn": 1, "cut": 2, "silent": 1, "wipe": 1, "die": 1}

@@ -24,7 +24,7 @@ from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.storage.store import NodeStore
 from tests.fleet.linked import Hands
 from tests.fleet.nodes import Running, free_ports, make
-from tests.limits import PATIENCE, eventually, mostly_more
+from tests.limits import PATIENCE, eventually, mostly_soak
 
 TERMS = HandOffTerms(run=b"", renew_after=5, heartbeat=0.3, dead_after=4.0, retry=0.2)
 
@@ -54,7 +54,7 @@ def confirmed(live: RunningFleet, v: int) -> bool:
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    "role", mostly_more(["holder", "guardian", "bystander"], lambda role: role == "guardian")
+    "role", mostly_soak(["holder", "guardian", "bystander"], lambda role: role == "guardian")
 )
 def test_a_restored_backup_is_fenced_and_rejoins(live: RunningFleet, role: str) -> None:
     if role == "bystander":

@@ -181,6 +181,7 @@ def shown(file: NodeFile) -> str:
     return fingerprint(ssl.get_server_certificate(address))
 
 
+@pytest.mark.more
 def test_a_running_node_takes_new_keys_and_its_neighbours_learn_them(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3, steps=10_000_000, terms=terms))
@@ -215,7 +216,7 @@ def test_a_running_node_takes_new_keys_and_its_neighbours_learn_them(tmp_path: P
         eventually(lambda: fleet.status(PATIENCE)["step"] > step + 10)
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_rotations_among_kills_change_nothing(tmp_path: Path) -> None:
     """Nodes are killed and get new keys while they walk, and the walk is that of the simulation."""
     n, steps = 6, 300

@@ -209,7 +209,7 @@ def test_a_guardian_that_the_receiver_never_met_is_vouched_for(pair: Pair) -> No
     async def test() -> None:
         noted = {"learned": lambda node, der: learned.append((node, der))}
         async with pair.running(HIGH, **noted) as (high, above), pair.running(LOW) as (low, _):
-            low._learn(FAR, pair.certificate(FAR))
+            low._known.learn(FAR, pair.certificate(FAR))
             await until(lambda: low.links[HIGH].open)
             assert not high.identity.signer().verify(FAR, b"a statement", word.signature)
             low.send(HIGH, Activate(word))
@@ -627,6 +627,6 @@ def test_certificates_that_are_out_of_use_are_not_kept_in_mind(pair: Pair, tmp_p
         low, _ = pair.make(LOW, known=known)
         signature = pair.identity(HIGH).signer().sign(b"a statement")
         assert low.identity.signer().verify(HIGH, b"a statement", signature) is certain
-        assert low._vouching(Prepare(Token.first(np.zeros(SMALL))._replace(epoch=FIRST), HIGH)) == (
-            pair.certificate(HIGH) if certain else b""
-        )
+        assert low._known.vouching(
+            Prepare(Token.first(np.zeros(SMALL))._replace(epoch=FIRST), HIGH)
+        ) == (pair.certificate(HIGH) if certain else b"")

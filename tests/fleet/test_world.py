@@ -22,6 +22,7 @@ from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Tur
 from levywalk.fleet.protocol.messages import Alive
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.token import FIRST, Epoch
+from tests.limits import mostly_more
 
 CALM = draw(
     0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait",
@@ -33,7 +34,7 @@ def with_faults(*faults: ScheduledFault, **more) -> FaultSchedule:
     return replace(CALM, faults=faults, **more)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", mostly_more(range(5), lambda seed: seed < 2))
 def test_one_seed_one_run_event_for_event(seed):
     assert transcript(draw(seed), heartbeats=True) == transcript(draw(seed), heartbeats=True)
 
@@ -47,6 +48,7 @@ def test_a_schedule_is_written_and_read():
         assert FaultSchedule.read(draw(seed).written()) == draw(seed)
 
 
+@pytest.mark.more
 def test_schedules_are_as_varied_as_they_should_be():
     drawn = [draw(seed) for seed in range(600)]
     assert {fault.kind for schedule in drawn for fault in schedule.faults} == {

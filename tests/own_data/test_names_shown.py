@@ -114,6 +114,7 @@ def test_commands_show_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                for each in found)  # fmt: skip
 
 
+@pytest.mark.more
 def test_fleets_show_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.edges").write_text("Oslo Moss\nMoss [red]\n[red] Oslo\n")
     (tmp_path / "data.csv").write_text("who,a,y\nOslo,1,2\nMoss,3,4\n[red],2,1\n")

@@ -16,6 +16,7 @@ import pytest
 import levywalk as lw
 from levywalk.reproduction.ratios import ratio
 from levywalk.trace.statistics import settled_at
+from tests.limits import mostly_more
 
 SEEDS = range(1000, 1010)
 NODES = 200
@@ -76,7 +77,7 @@ def measured(case: str, how: str) -> Measured:
     return Measured(trace.step, np.array(curves), np.array(switched))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: "slow" not in case))
 def test_the_defaults_switch_once_the_error_is_at_its_floor(case: str) -> None:
     jumping, switching = measured(case, "MHLJ"), measured(case, "defaults")
     assert (switching.switched_at >= 0).all()
@@ -108,6 +109,7 @@ def test_a_detector_that_switches_at_once_loses_speed(case: str) -> None:
     assert found.effect > 1.1  # and so the test above would fail: its interval reaches higher
 
 
+@pytest.mark.more
 def test_a_second_phase_at_the_stability_limit_can_raise_the_floor() -> None:
     # Why "auto" never goes above the first phase's step size: a ring without important nodes wants
     # far less than 1/L*.

@@ -29,7 +29,12 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    with shared_folder(tmp_path_factory, "quick-reproduction") as folder:
+    with (
+        shared_folder(tmp_path_factory, "quick-reproduction") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # What is stored depends on the files of a user's own methods that other tests have loaded.
+        patch.setattr("levywalk.sweeps.task.loaded_files", dict)
         return reproduce(ASKED, QUICK, folder, workers=0, figures=False, progress=False)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
-from tests.limits import examples, quick
+from tests.limits import examples, quick, soak
 
 STEPS = 60
 DIMS = (3, 61)  # a record of one line; of more lines than are unrolled
@@ -48,6 +48,8 @@ def problems(draw, n):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dim = draw(st.sampled_from([5] if quick() else DIMS))  # five: compiled for other tests as well
     one, squares = draw(st.booleans()), draw(st.booleans())
+    if not quick() and not soak():
+        dim = DIMS[one]  # half of the kernels
     if quick():
         # two of four kernels: each takes five seconds to compile, for each number of walkers
         squares = one

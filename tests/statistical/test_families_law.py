@@ -18,10 +18,10 @@ from scipy import stats
 from levywalk import network as lw
 from levywalk.errors import InvalidNetwork
 from levywalk.network.edge_sets import distinct_pairs
-from tests.limits import mostly_more, quick
+from tests.limits import mostly_more, soak
 
 LEVEL = 1e-8  # far below the share of one test in the suite's false-alarm budget of 1e-6
-DRAWS = 3_000 if quick() else 8_000
+DRAWS = 8_000 if soak() else 3_000
 
 
 def edges_of(network):

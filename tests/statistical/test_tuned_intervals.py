@@ -51,7 +51,8 @@ def covered(low, high, truth):
     # 95 % in expectation. Seeds are fixed: the same repetitions each time, so no false alarms.
     [
         ("complete", 40, 0.8),
-        *(pytest.param(name, 300, 0.9, marks=pytest.mark.more) for name in CASES),
+        *(pytest.param(name, 100, 0.85, marks=pytest.mark.more) for name in CASES),
+        *(pytest.param(name, 300, 0.9, marks=pytest.mark.soak) for name in CASES),
     ],
 )
 def test_the_interval_covers_what_repeated_comparisons_report(name, times, least):

@@ -16,6 +16,7 @@ import pytest
 from scipy.special import rel_entr
 
 import levywalk as lw
+from tests.limits import mostly_more
 
 FALSE_ALARM = 1e-8
 STEPS, REPLICAS = 4000, 10
@@ -160,7 +161,9 @@ def hoeffding(cells, replicas):
     return np.sqrt(np.log(2 * cells / FALSE_ALARM) / (2 * replicas))
 
 
-@pytest.mark.parametrize("name", ["WeightRW", "MHLJ", "UnifRW"])
+@pytest.mark.parametrize(
+    "name", mostly_more(["WeightRW", "MHLJ", "UnifRW"], lambda name: name == "MHLJ")
+)
 def test_visits_from_a_stationary_start_have_the_stationary_law(name):
     # From a stationary start a node's expected share is exactly its stationary mass, whatever the
     # mixing time.

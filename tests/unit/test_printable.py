@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from levywalk.cli.fleet.common import carried_out
 from levywalk.cli.main import app
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_entries import in_words, parsed
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.printable import printable, printable_values
 
 EVIL = "all is well\x1b[2J\x9b31m\r\u202eenog si 3 edon\x07\x7f"

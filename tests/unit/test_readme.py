@@ -14,6 +14,7 @@ from tests.limits import PATIENCE
 README = Path(__file__).parents[2] / "README.md"
 
 
+@pytest.mark.more
 @pytest.mark.skipif(
     not README.exists(), reason="an installed package has no README beside its tests"
 )

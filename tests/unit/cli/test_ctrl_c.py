@@ -23,7 +23,7 @@ import typer
 
 import levywalk as lw
 from levywalk.cli.ctrl_c import _Ending, ends_by_ctrl_c
-from tests.limits import PATIENCE
+from tests.limits import PATIENCE, mostly_soak
 from tests.pressing import Moment, Pressed, calls, pressed, ran, spread
 
 EXPERIMENT = """
@@ -195,14 +195,15 @@ def test_the_same_command_gives_the_same_bits() -> None:
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("count", mostly_soak([3, 10], lambda count: count == 3))
 @pytest.mark.parametrize("name", COMMANDS)
-def test_at_many_moments_of_all_stages(name: str, tmp_path: Path) -> None:
-    """Ten moments, and those with a name; the command is resumed from every state that they
+def test_at_many_moments_of_all_stages(name: str, count: int, tmp_path: Path) -> None:
+    """Some moments, and those with a name; the command is resumed from every state that they
     leave behind, from equal ones once.
     """
     for file, text in FILES.items():
         (tmp_path / file).write_text(text)
-    moments = MOMENTS[name] + spread(calls(COMMANDS[name], tmp_path), 10)
+    moments = MOMENTS[name] + spread(calls(COMMANDS[name], tmp_path), count)
     states: set[str] = set()
     seconds: list[float] = []
     for moment in moments:
@@ -287,7 +288,7 @@ def test_real_signals_at_random_moments(name: str) -> None:
     """A terminal sends the signal to the whole group, at any time after the first second."""
     dice = random.Random(name)
     took: list[float] = []
-    for _ in range(3):
+    for _ in range(2):
         folder = folder_for(name)
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, *LONG[name]],

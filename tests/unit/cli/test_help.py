@@ -50,6 +50,7 @@ def test_a_mistyped_command_is_answered_with_the_right_one() -> None:
     assert isinstance(done.exception, SystemExit | click.ClickException)
 
 
+@pytest.mark.more
 def test_completion_is_installed_and_completes(tmp_path: Path) -> None:
     own = {
         "HOME": str(tmp_path),

@@ -17,7 +17,7 @@ from tests.forked import levywalk
     "arguments",
     [
         ["--help"],
-        ["run", "--example"],
+        pytest.param(["run", "--example"], marks=pytest.mark.more),
         pytest.param(["inspect", "ring:12", "--data", "homogeneous"], marks=pytest.mark.more),
         ["inspect", "γ:12"],
     ],

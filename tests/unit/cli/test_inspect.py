@@ -57,6 +57,7 @@ def test_column_of_smoothness_is_enough(tmp_path: Path) -> None:
     assert row["steps"] is None
 
 
+@pytest.mark.more
 def test_own_files_and_figure(tmp_path: Path) -> None:
     (tmp_path / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % 10}" for i in range(10)))
     rng = np.random.default_rng(0)

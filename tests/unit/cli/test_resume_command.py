@@ -25,10 +25,10 @@ n = 20
 data = "heterogeneous"
 important = 2
 [run]
-steps = 60000
+steps = 15000
 replicas = 2
 accuracy = 0.3
-record_every = 2000
+record_every = 500
 record_walk = true
 [designs.one]
 kind = "unif_rw"
@@ -143,7 +143,7 @@ def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -
     refused = again(*changed, cwd=folder)
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
-    for word in ("another run", "steps (60000 there, 5000 here)", "--fresh", "--out"):
+    for word in ("another run", "steps (15000 there, 5000 here)", "--fresh", "--out"):
         assert word in refused.stderr
     assert any((folder / "out" / "unfinished").iterdir())
     fresh = again(*changed, "--fresh", cwd=folder)

@@ -72,6 +72,7 @@ def test_repeated_it_computes_nothing_and_says_so(folder: Path) -> None:
     }
 
 
+@pytest.mark.more
 def test_fresh_runs_it_again_to_the_same_bytes(folder: Path) -> None:
     sweep()
     before, stored = contents(folder / "out"), folder / "out" / "store"
@@ -152,6 +153,7 @@ def test_bad_input_is_named(folder: Path, arguments: list[str], words: str) -> N
     assert not (folder / "out").exists()
 
 
+@pytest.mark.more
 def test_a_wrong_key_exits_with_2_and_no_traceback(folder: Path) -> None:
     (folder / "sweep.toml").write_text(SWEEP.replace("network.n", "network.nodes"))
     command = [sys.executable, "-m", "levywalk", "sweep", "sweep.toml"]

@@ -106,6 +106,7 @@ def test_the_error_shrinks_by_the_spectral_radius_of_the_iteration(method):
     assert rate == pytest.approx(radius, rel=2e-3)
 
 
+@pytest.mark.more
 def test_the_exact_methods_reach_the_optimum_and_dsgd_does_not():
     ends = {}
     for method in METHODS:

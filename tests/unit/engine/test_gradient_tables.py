@@ -16,7 +16,7 @@ from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, table_rule
 from levywalk.engine.prepare import prepare
 from levywalk.schedule import Decaying
 from levywalk.updates import Saga
-from tests.limits import mostly_more
+from tests.limits import mostly_more, mostly_soak
 
 drive = importlib.import_module("levywalk.engine.drive")
 resume = importlib.import_module("levywalk.engine.resume")
@@ -58,6 +58,7 @@ LEFT_OUT = {
     ("squares, dim 200, ridge", "saga"),
 }
 CASES = [case for case in product(PROBLEMS, UPDATES) if case not in LEFT_OUT]
+MORE = CASES[::4]  # every update, and most problems
 
 
 def run(problem, update, replicas=6, backend="kernel", walk=None, steps=120, **options):
@@ -97,7 +98,9 @@ def plan_of(problem, update, walk):
 
 
 @pytest.mark.more  # each case takes seconds to compile
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case))
+@pytest.mark.parametrize(
+    "case", mostly_soak(CASES, lambda case: case in MORE), ids=lambda case: "-".join(case)
+)
 def test_lanes_make_the_references_numbers_and_a_replica_has_the_same_bits_in_any_company(case):
     problem, update = PROBLEMS[case[0]], UPDATES[case[1]]
     assert isinstance(
@@ -128,8 +131,12 @@ WALKS = {
 }
 
 
+OWN_LOOPS = ("iid_weighted", "mhda")  # each is compiled, for seconds
+
+
 @pytest.mark.parametrize(
-    "name", mostly_more(WALKS, lambda name: name in ("weight_rw", "oldest_neighbour"))
+    "name",
+    mostly_more(WALKS, lambda name: name == "oldest_neighbour", lambda name: name in OWN_LOOPS),
 )
 def test_every_walk_can_be_made_before_the_updates(name, monkeypatch):
     monkeypatch.setattr(walk_then_update, "_LONGEST", 50)  # so that pieces end between marks

@@ -71,6 +71,7 @@ def far_off(problem, nodes, models):
     return bool(wrong)
 
 
+@pytest.mark.more
 def test_the_sampled_loss_is_near_the_exact_one_and_a_sample_of_the_first_nodes_is_not():
     rng, n = np.random.default_rng(1), 6000
     scale = np.where(np.arange(n) < n // 2, 0.05, 3.0)[:, None]
@@ -164,6 +165,7 @@ def test_a_few_nodes_are_always_measured_exactly():
     assert go(problem, steps=5, measure_loss=64).provenance["loss"]["kind"] == "exact"
 
 
+@pytest.mark.more
 def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
     trace = go(measure_loss=30)
     assert trace.provenance["loss"] == {"kind": "sampled", "nodes": 30, "of": 600}

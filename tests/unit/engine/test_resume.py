@@ -187,6 +187,7 @@ def stop_by_error(monkeypatch, saves):
     monkeypatch.setattr(RESUME.StateFile, "save", save)
 
 
+@pytest.mark.more
 def test_saving_all_the_time_changes_no_bit(tmp_path, small_pieces, monkeypatch):
     monkeypatch.setattr(RESUME, "SAVE_EVERY", 0.0)
     monkeypatch.setattr(RESUME, "_SAVING_SHARE", 0)
@@ -272,7 +273,7 @@ step_size=0.001, replicas=3,
 
 
 @pytest.mark.more  # tests/unit/cli/test_resume_command.py kills a quick one
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_run_killed_by_force_while_it_writes_goes_on_to_the_same_bits(tmp_path, threads):
     path = tmp_path / "walk.npz"
     for lines in (3, 40, 17):  # so many saves are seen; the kill meets whatever it does then
@@ -343,6 +344,7 @@ resume.sync_folder = soon
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("moment", mostly_more(MOMENTS, lambda moment: moment == "in the middle"))
 def test_a_kill_at_any_moment_of_a_save_leaves_the_last_state_or_the_new_one(tmp_path, moment):
     path = tmp_path / "walk.npz"

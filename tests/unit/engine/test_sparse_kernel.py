@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import levywalk as lw
 from levywalk.engine.kernels.sparse_rows import _across_zero
-from tests.limits import mostly_more, quick
+from tests.limits import mostly_more, mostly_soak, quick
 
 RNG = np.random.default_rng(31)
 N, DIM = 20, 15
@@ -61,16 +61,23 @@ def same(problem: Any, update: Any, **more: Any) -> Any:
 
 PENALTIES = {"none": (1e-3, 0.0), "ridge": (0.1, 0.0), "l1": (0.0, 0.1), "both": (0.1, 0.1)}
 CASES = [(update, samples, name) for update in UPDATES for samples in (1, 4) for name in PENALTIES]
-QUICK = [("sgd", 4, "ridge"), ("saga", 4, "both")]  # each is compiled, for seconds
+QUICK = [("sgd", 4, "ridge")]  # the others are compiled, for seconds
 
 
-@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case in QUICK))
+# Of the others, a third of each update's cases is left to `make test-more`.
+SOAK = [case for number, case in enumerate(CASES) if (number + number // 8) % 3]
+
+
+@pytest.mark.parametrize(
+    "case", mostly_more(CASES, lambda case: case in QUICK, lambda case: case in SOAK)
+)
 def test_models_are_those_of_the_reference(case: tuple[str, int, str]) -> None:
     update, samples, name = case
     for kind in ("logistic", "squares", "huber")[: 1 if samples == 1 or quick() else 3]:
         same(problem_of(kind, samples, *PENALTIES[name]), UPDATES[update])
 
 
+@pytest.mark.more
 def test_l1_zeros_and_the_minimiser() -> None:
     problem = problem_of("logistic", 4, 0.01, 0.08)
     trace = lw.run(
@@ -87,7 +94,7 @@ FACTORS = [(update, l1) for update in ("sgd", "sag", "saga") for l1 in (0.0, 0.0
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", mostly_more(FACTORS, lambda case: case == ("saga", 0.05)))
+@pytest.mark.parametrize("case", mostly_soak(FACTORS, lambda case: case[1] > 0))
 def test_factors_of_the_ridge_that_are_large_small_or_zero(case: tuple[str, float]) -> None:
     update, l1 = case
     for ridge, gamma in ((3.0, 0.3), (10.0, 0.1), (2.5, 0.7), (30.0, 0.1)):
@@ -115,7 +122,12 @@ DIVERGING = [
 ]
 
 
-@pytest.mark.parametrize("case", mostly_more(DIVERGING, lambda case: case == ("sgd", 0.0, 4)))
+@pytest.mark.parametrize(
+    "case",
+    mostly_more(
+        DIVERGING, lambda case: case == ("sgd", 0.0, 4), lambda case: DIVERGING.index(case) % 3
+    ),
+)
 def test_runs_diverge_at_the_same_step(case: tuple[str, float, int]) -> None:
     update, l1, samples = case
     with _Quiet():
@@ -255,11 +267,11 @@ OUTPUT_CASES = [
     for update in UPDATES
     for samples in (1, 4)
 ]
-QUICK_OUTPUTS = [("softmax", "sgd of 2", 4), ("softmax", "saga", 4), ("squares", "saga of 2", 4)]
+MORE_OUTPUTS = OUTPUT_CASES[::3]
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", mostly_more(OUTPUT_CASES, lambda case: case in QUICK_OUTPUTS))
+@pytest.mark.parametrize("case", mostly_soak(OUTPUT_CASES, lambda case: case in MORE_OUTPUTS))
 def test_several_outputs_are_those_of_the_reference(case: tuple[str, str, int]) -> None:
     kind, update, samples = case
     same(several(kind, samples), UPDATES[update])
@@ -267,7 +279,7 @@ def test_several_outputs_are_those_of_the_reference(case: tuple[str, str, int]) 
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("update", mostly_more(["sgd", "sag", "saga"], lambda one: one == "saga"))
+@pytest.mark.parametrize("update", mostly_soak(["sgd", "sag", "saga"], lambda one: one == "saga"))
 def test_several_outputs_large_ridges_overflow_and_pieces(update: str) -> None:
     rule = UPDATES[update]
     with _Quiet():

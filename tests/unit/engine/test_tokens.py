@@ -100,6 +100,7 @@ def test_the_first_token_is_that_of_a_run_with_one():
     np.testing.assert_array_equal(several.final_node, one.final_node)
 
 
+@pytest.mark.more
 def test_a_replica_diverges_with_its_first_token():
     with pytest.warns(lw.errors.DivergedWarning, match="2 of 2 replicas"):
         trace = lw.run(

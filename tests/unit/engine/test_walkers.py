@@ -11,7 +11,7 @@ import levywalk as lw
 from levywalk.draws import HOP, Domain, Key, unit
 from levywalk.engine.kernels import tables
 from levywalk.engine.kernels.walkers import FAR, MIDDLE
-from tests.limits import mostly_more, quick
+from tests.limits import mostly_more, mostly_soak, quick
 
 QUICK = ("one sample",)  # each case takes ten seconds to compile
 EXACT = ("walk", "visits", "hops", "transfers", "final_node", "model", "distance2", "diverged_at")
@@ -45,7 +45,9 @@ def problems():
 @pytest.mark.parametrize(
     "case",
     mostly_more(
-        [*((name, None) for name in problems()), ("many samples", 2)], lambda case: case[0] in QUICK
+        [*((name, None) for name in problems()), ("many samples", 2)],
+        lambda case: case[0] in QUICK,
+        lambda case: case[0] == "many samples, logistic",
     ),
     ids=lambda case: f"{case[0]}-{case[1]}",
 )
@@ -97,7 +99,10 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
 @pytest.mark.more
 @pytest.mark.parametrize(
     "design",
-    [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()],
+    mostly_soak(
+        [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()],
+        lambda design: design.name != "i.i.d. weighted",
+    ),
     ids=lambda design: design.name,
 )
 def test_tables_beyond_the_cache_give_the_same_walks(design):
@@ -120,7 +125,7 @@ def test_tables_beyond_the_cache_give_the_same_walks(design):
 
 
 @pytest.mark.more  # the test above is the quick one of tables that are far away
-@pytest.mark.parametrize("replicas", [1, 9])
+@pytest.mark.parametrize("replicas", mostly_soak([1, 9], lambda replicas: replicas == 1))
 def test_edges_in_a_slow_cache_give_the_same_walks(replicas, monkeypatch):
     # A single walker then decides by a branch and the ratios themselves.
     monkeypatch.setattr(tables, "_NEAR_EDGES", 0)

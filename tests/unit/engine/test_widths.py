@@ -11,8 +11,9 @@ from functools import cache
 import pytest
 
 from levywalk.engine.kernels import machine
+from tests.limits import mostly_soak
 
-WALKS = """
+START = """
 import hashlib
 import numpy as np, levywalk as lw
 rng, digest = np.random.default_rng(0), hashlib.sha256()
@@ -25,29 +26,37 @@ def add(problem, update=None):
 def data(samples, dim):
     features = rng.normal(size=(samples, dim))
     return features, features @ rng.normal(size=dim)
+"""
 # Both losses, and all layouts: a short record, a long one, many samples. Each takes two loops,
 # which are compiled for every width.
+ONE_WALK = """
 features, targets = data(30, 10)
 add(lw.LeastSquares(features, targets, ridge=0.1))
+"""
+WALKS = """
 add(lw.Logistic(features, (targets > 0).astype(float), ridge=0.1))
 add(lw.LeastSquares(*data(30, 70), ridge=0.1))
 features, targets = data(120, 7)
 node = np.repeat(np.arange(30), 4)
 add(lw.Logistic(features, (targets > 0).astype(float), node, ridge=0.1), lw.sgd(minibatch=2))
-print(digest.hexdigest())
+"""
+ONE_TABLE = """
+add(lw.LeastSquares(*data(120, 7), np.repeat(np.arange(30), 4)), lw.saga())
 """
 TABLES = """
 features, targets = data(30, 10)
 add(lw.Logistic(features, (targets > 0).astype(float), ridge=0.1), lw.point_saga())
-add(lw.LeastSquares(*data(120, 7), np.repeat(np.arange(30), 4)), lw.saga())
-print(digest.hexdigest())
 """
 
 
+def one_loss(what: str) -> bool:
+    return what in (ONE_WALK, ONE_TABLE)
+
+
 @cache
-def digest(what: str = WALKS, **environment: str) -> str:
+def digest(what: str, **environment: str) -> str:
     said = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", what],
+        [sys.executable, "-W", "ignore", "-c", f"{START}{what}print(digest.hexdigest())"],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -71,9 +80,12 @@ if platform.machine() == "x86_64":
 
 
 @pytest.mark.more
+@pytest.mark.parametrize(
+    "what", mostly_soak([ONE_WALK, ONE_WALK + WALKS], one_loss), ids=["one", "all"]
+)
 @pytest.mark.parametrize("name", OTHERS)
-def test_all_widths_and_both_loops_give_the_same_bits(name: str) -> None:
-    assert digest(**OTHERS[name]) == digest()
+def test_all_widths_and_both_loops_give_the_same_bits(name: str, what: str) -> None:
+    assert digest(what, **OTHERS[name]) == digest(what)
 
 
 # The plain loop adds in another order: there the models agree to rounding.
@@ -81,9 +93,11 @@ CHOSEN = [name for name in ("shape of 512 bits", "no vectors") if name in OTHERS
 
 
 @pytest.mark.more
+@pytest.mark.parametrize(
+    "what", mostly_soak([ONE_TABLE, ONE_TABLE + TABLES], one_loss), ids=["one", "all"]
+)
 @pytest.mark.parametrize("name", CHOSEN)
-def test_updates_with_a_table_have_the_same_bits_on_all_widths(name: str) -> None:
-    what = WALKS.partition("# Both losses")[0] + TABLES
+def test_updates_with_a_table_have_the_same_bits_on_all_widths(name: str, what: str) -> None:
     assert digest(what, **OTHERS[name]) == digest(what)
 
 

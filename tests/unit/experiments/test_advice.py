@@ -39,6 +39,7 @@ def test_the_least_predicted_cost_is_advised(found: Inspection) -> None:
     assert "(UnifRW 500 steps; MHLJ 100 steps). MHLJ is about as good." in lines[1]
 
 
+@pytest.mark.more
 def test_what_never_gets_there_is_not_advised(found: Inspection) -> None:
     lines = advice(with_steps(found, UnifRW=500.0, WeightRW=math.inf, MHLJ=math.inf))
     assert "Use UnifRW: 500 steps" in lines[1]

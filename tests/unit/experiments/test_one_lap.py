@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 from levywalk.experiments.demo import demo
 from levywalk.experiments.one_lap import lap_sentence, one_lap, write_one_lap
 
 
+@pytest.mark.more
 def test_one_lap_of_the_ring_is_enough(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few steps are not enough for the others

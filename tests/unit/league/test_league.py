@@ -196,6 +196,7 @@ def test_the_other_networks_are_connected_and_no_league_networks(name):
     assert OTHER_NETWORKS[name] not in NETWORKS.values()
 
 
+@pytest.mark.more
 def test_a_league_is_written_and_resumed(tmp_path):
     document, files = league({"ring": RING}, TINY, tmp_path, workers=0)
     assert [file.name for file in files] == ["league.html", "league.md", "league.json"]

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import beta
 
 import levywalk as lw
+from tests.limits import mostly_soak
 
 DELTA = 1e-5
 SURE = 1e-7  # the probability that a lower bound is too high
@@ -62,7 +63,7 @@ def audited(privacy: lw.Privacy, replicas: int, steps: int, update=None) -> tupl
     return lower_bound(scores[1], scores[0]), claimed
 
 
-@pytest.mark.parametrize("update", [None, lw.saga()])
+@pytest.mark.parametrize("update", [None, pytest.param(lw.saga(), marks=pytest.mark.more)])
 def test_an_audit_never_exceeds_the_claim(update):
     found, claimed = audited(
         lw.Privacy(clip=1.0, noise=0.8, delta=DELTA), replicas=1200, steps=1, update=update
@@ -78,7 +79,7 @@ def test_an_audit_finds_too_little_noise():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("steps", mostly_soak([1, 7], lambda steps: steps == 1))
 @pytest.mark.parametrize("update", [None, lw.saga(), lw.heavy_ball(0.5)])
 def test_long_audits_never_exceed_the_claim(steps, update):
     for noise in (0.7, 2.0):

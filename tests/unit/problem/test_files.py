@@ -22,6 +22,7 @@ def written(folder, name, text):
     return path
 
 
+@pytest.mark.more
 def test_a9a_is_read_as_sklearn_reads_it():
     features, targets = load_dataset(A9A)
     expected, labels = load_svmlight_file(str(A9A))

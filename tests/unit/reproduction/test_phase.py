@@ -182,6 +182,7 @@ def test_a_step_size_at_an_end_of_the_grid_is_counted_where_the_method_gets_ther
     assert phase.at_edge(steps, errors, MIXED) == 8
 
 
+@pytest.mark.more
 def test_the_diagram_says_how_often_a_step_size_is_at_an_end_of_the_grid(diagram):
     shares = diagram["graphs"]["ring"]["at_edge"]
     assert set(shares) == set(METHODS)

@@ -24,7 +24,7 @@ from levywalk.sweeps.pools import ClusterError
 from levywalk.sweeps.store import ResultStore, ResultStoreError, ResultStoreWarning
 from levywalk.sweeps.task import name_of
 from levywalk.sweeps.workers import JobsFailed, Workers
-from tests.limits import PATIENCE, eventually
+from tests.limits import PATIENCE, eventually, mostly_more
 from tests.unit.sweeps.test_store import full_disk
 from tests.unit.sweeps.work import logged, other, pickles, walks, whose
 
@@ -63,7 +63,7 @@ def go(
 # --- once, and in order ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", mostly_more([0, 1], lambda workers: workers == 0))
 def test_only_what_the_store_lacks_is_computed(store: ResultStore, log: Path, workers: int) -> None:
     go(about(3), store, log, workers=workers)
     assert executed(log) == [0, 1, 2]
@@ -397,7 +397,7 @@ def begun(
     return child
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", mostly_more([0, 1], lambda workers: workers == 0))
 def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
     store: ResultStore, log: Path, workers: int
 ) -> None:

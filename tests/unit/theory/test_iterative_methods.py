@@ -283,6 +283,7 @@ def test_classes_and_period_of_an_operator_equal_those_of_its_matrix(
             assert operator.period == (lw.period(matrix) if classes == 1 else 0)
 
 
+@pytest.mark.more
 def test_entrapment_is_the_same_for_matrix_and_operator() -> None:
     network = lw.barabasi_albert(400, 3)
     problem = lw.heterogeneous(400, important=3)

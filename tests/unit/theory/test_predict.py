@@ -118,6 +118,7 @@ def test_prediction_orders_the_papers_methods_on_the_ring_as_the_demo_does() -> 
     assert sorted(steps, key=steps.__getitem__) == ["i.i.d. weighted", "UnifRW", "MHLJ", "WeightRW"]
 
 
+@pytest.mark.more
 def test_bias_of_jumps_vanishes_without_noise() -> None:
     noisy = lw.predict(lw.ring(50), lw.heterogeneous(50, important=1), lw.mhlj())
     exact = lw.predict(lw.ring(50), lw.heterogeneous(50, important=1, noise=0.0), lw.mhlj())

@@ -201,7 +201,7 @@ def trapped_ring_gap(n, factor):
             lw.barabasi_albert(300, 1),
             lw.barbell(30, 5),
         ],
-        lambda network: network.n <= 300,
+        lambda network: network.n < 300,
     ),
     ids=lambda network: network.name,
 )

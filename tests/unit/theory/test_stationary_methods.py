@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import levywalk as lw
 from levywalk.theory import stationary as solve
 from levywalk.theory import stationary_report
+from tests.limits import mostly_more
 
 MODULE = import_module(
     "levywalk.theory.chain.stationary"
@@ -65,7 +66,10 @@ def test_star_and_complete_graph_by_hand():
 )
 @pytest.mark.parametrize(
     "network",
-    [lw.ring(600), lw.watts_strogatz(600, 4, 0.1), lw.grid(20, 30)],
+    mostly_more(
+        [lw.ring(600), lw.watts_strogatz(600, 4, 0.1), lw.grid(20, 30)],
+        lambda network: network.name == "ring(600)",
+    ),
     ids=lambda value: value.name,
 )
 def test_every_method_agrees_with_elimination(network, design, monkeypatch):
@@ -91,6 +95,7 @@ def test_every_method_agrees_with_elimination(network, design, monkeypatch):
         np.testing.assert_allclose(law, exact.law, rtol=1e-6 if method == "krylov" else 1e-10)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("design", [lw.weight_rw(), lw.mhlj()], ids=lambda value: value.name)
 def test_law_equals_quantecon(design):
     from quantecon.markov import MarkovChain  # importing it takes a second

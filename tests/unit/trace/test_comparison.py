@@ -17,7 +17,7 @@ from levywalk.errors import DataWarning, InvalidTrace, MissingFile
 from levywalk.report.page.build import html_page
 from levywalk.report.page.verdict import verdict
 from levywalk.trace.tables import comparison_text, title_text
-from tests.limits import mostly_more
+from tests.limits import mostly_more, mostly_soak
 
 MODULE = import_module("levywalk.experiments.compare")
 NETWORK = lw.complete(12)
@@ -106,7 +106,7 @@ def test_the_page_from_memory_is_the_page_from_the_folder(kind: str, tmp_path: P
 
 
 @pytest.mark.more  # test_figures and the other tests here draw and tell the parts
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_soak(KINDS, lambda kind: kind in ("excess", "loss")))
 def test_everything_is_drawn_and_told(kind: str, tmp_path: Path) -> None:
     mine = KINDS[kind]()
     lw.plot(mine, path=tmp_path / "figure.png")
@@ -168,6 +168,7 @@ def test_without_an_optimum_designs_are_ranked_by_the_loss() -> None:
     assert "least loss" in verdict(mine)[0]
 
 
+@pytest.mark.more
 def test_an_accuracy_of_the_loss_is_a_value_of_the_loss() -> None:
     mine = by_loss(accuracy=16.0)
     for name, trace in mine.traces.items():

@@ -99,7 +99,11 @@ QUICK = [("jumps", "kernel"), ("stays", "reference"), ("questions", "reference")
     ),
     ids="-".join,
 )
-@pytest.mark.parametrize("per_node", [None, FACTORS], ids=["alike", "factors"])
+@pytest.mark.parametrize(
+    "per_node",
+    [pytest.param(None, marks=pytest.mark.more), FACTORS],
+    ids=["alike", "factors"],
+)
 def test_time_is_the_sum_over_the_walk(case, per_node):
     (design, update), backend = METHODS[case[0]], case[1]
     costs = lw.Costs(compute=0.3, latency=0.07, bandwidth=100.0, per_node=per_node)
@@ -133,7 +137,11 @@ LINKS = {(int(u), int(v)): 1.0 + (u * v) % 7 for u in range(30) for v in NETWORK
     ],
     ids=["jumps", "stays", "questions"],
 )
-@pytest.mark.parametrize("per_node", [None, FACTORS], ids=["alike", "factors"])
+@pytest.mark.parametrize(
+    "per_node",
+    [pytest.param(None, marks=pytest.mark.more), FACTORS],
+    ids=["alike", "factors"],
+)
 def test_time_on_links_that_differ_is_the_sum_over_the_hops(design, update, per_node):
     costs = lw.Costs(0.3, 0.07, 100.0, per_node=per_node, per_link=LINKS)
     given = {"update": update, "replicas": 3, "record_every": 37, **GIVEN}

@@ -49,6 +49,7 @@ def test_a_jump_weighs_all_walks_alike_as_the_printed_formula_does(hops):
     assert np.allclose(law_of_jumps(LOLLIPOP, hops), printed, atol=2e-3)
 
 
+@pytest.mark.more
 def test_walks_visit_nodes_as_theory_says_of_the_printed_chain():
     design = lw.mhlj(0.7, levy="printed")
     P = lw.transition(LOLLIPOP, PROBLEM, lw.mhlj(0.7), levy="printed").toarray()

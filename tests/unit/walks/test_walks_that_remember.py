@@ -151,6 +151,7 @@ def token_of(walk, **values):
     return Slots({name: np.array(values[name]) for name in walk.token_memory})
 
 
+@pytest.mark.more
 def test_mhda_decides_as_its_chain_says():
     network = NETWORKS["tree-like"]
     walk = lw.mhda("importance")

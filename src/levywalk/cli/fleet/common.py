@@ -65,7 +65,7 @@ def node_list(nodes: list[int]) -> str:
 
 def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do some work, with progress on a terminal. A problem of the fleet ends with exit code 1."""
-    from levywalk.fleet.operate.folder import FleetProblem
+    from levywalk.fleet.operate.node_processes import FleetProblem
     from levywalk.fleet.runtime.control import NoAnswer
     from levywalk.fleet.storage.errors import NodeStoreError
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levywalk.errors import DataWarning, InvalidParameter
-from levywalk.fleet.operate.folder import FleetProblem
 from levywalk.fleet.operate.model_copies import Copy, newest
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (

@@ -12,11 +12,9 @@ No supervisor is needed: nodes run on when the process that started them has end
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,17 @@ from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_entries import FolderReports
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.model_copies import Copy, copies_of
-from levywalk.fleet.operate.node_processes import Starting, looks, reap, start_process, tail
+from levywalk.fleet.operate.node_processes import (
+    FleetProblem,
+    Say,
+    Starting,
+    looks,
+    nothing_said,
+    reap,
+    start_process,
+    stop_processes,
+    tail,
+)
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
@@ -40,16 +48,6 @@ from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
 PATIENCE = 120.0  # seconds for a fleet to start
-
-Say = Callable[[str], None]
-
-
-class FleetProblem(LevywalkError, RuntimeError):
-    """The fleet cannot do what was asked; the message says which nodes, and why."""
-
-
-def nothing_said(_: str) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -308,57 +306,10 @@ class FleetFolder:
         FleetProblem
             If some still run.
         """
-        reap()
-        runs = {
-            v: pid
-            for v in (self.files if nodes is None else nodes)
-            if (pid := running(self.files[v].state)) is not None
-        }
-        for v, pid in runs.items():
-            self._order_stop(v, pid)
-        left = self._await_end(runs, time.monotonic() + timeout, say)
-        if force and left:
-            for v in left:
-                self._signal(v, runs[v], signal.SIGKILL)
-            left = self._await_end(runs, time.monotonic() + timeout, say)
-        if left:
-            shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
-            raise FleetProblem(
-                f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses "
-                "nothing"
-            )
-        return sorted(runs)
-
-    def _order_stop(self, node: int, pid: int) -> None:
-        self._signal(node, pid, signal.SIGCONT)  # a stopped process could not receive the order
-        try:
-            control.ask(self.files[node].state, "stop", timeout=1.0)
-        except LevywalkError:
-            self._signal(node, pid, signal.SIGTERM)
-
-    def _signal(self, node: int, pid: int, number: signal.Signals) -> None:
-        """Send a signal to a node's process, after checking that the process id is still the
-        node's.
-        """
-        if running(self.files[node].state) == pid:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
-            except PermissionError:
-                raise FleetProblem(
-                    f"node {node} (process {pid}) belongs to another user: stop it as that user"
-                ) from None
-
-    def _await_end(self, runs: dict[int, int], until: float, say: Say) -> set[int]:
-        left = set(runs)
-        for _ in looks(until):
-            reap()
-            left = {v for v in left if running(self.files[v].state) == runs[v]}
-            say(f"{len(runs) - len(left)} of {len(runs)} nodes have ended")
-            if not left:
-                break
-        return left
+        wanted = self.files if nodes is None else nodes
+        return stop_processes(
+            {v: self.files[v].state for v in wanted}, timeout, force=force, say=say
+        )
 
     # Orders
 
@@ -439,7 +390,7 @@ class FleetFolder:
     def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
         """Give nodes new certificates for their present keys; return the files.
 
-        A node uses its new certificate from its next start on.
+        A running node uses its new certificate as soon as it is told to (`rotate.taken`).
         """
         from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 

@@ -6,15 +6,16 @@ The updates of an epoch are those from its base to the highest step of any of it
 holder, in an archive, or as the base of a later epoch. In the winning lineage, updates beyond the
 base of the next epoch are lost. In other epochs all updates are lost.
 
-What the last holder of an epoch did is known from its own disk alone. If that disk is lost, it may
-have made up to K updates more, and the one in progress. Of a lineage that was revived by the
-operator not even that is known.
+As long as no disk of the fleet was lost and all can be read, this count is exact. Otherwise, what
+the last holder of an epoch did is known from its own disk alone. If that disk is lost, it may have
+made up to K updates more, and the one in progress. Of a lineage that was revived by the operator
+not even that is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levywalk.fleet.protocol.records import REVIVED, Archived, Began, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -75,6 +76,27 @@ class _Evidence:
         return max((other for other in self.bases if other.counter < epoch.counter), default=FIRST)
 
 
+def all_disks_are_here(views: Iterable[NodeView]) -> bool:
+    """Return whether every node still has its first state folder, and all can be read."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for one in views:
+        if one.error or one.unreached or one.about.get("fenced"):
+            return False
+        if one.about.get("state_folders") is None:
+            return False
+        nodes[str(one.id)] = one.about
+    own = {v: about["state_folders"]["own"] for v, about in nodes.items()}
+    return all(
+        about["edges"].keys() <= own.keys()
+        and all(
+            name == own.get(u)
+            for u, names in about["state_folders"]["seen"].items()
+            for name in names
+        )
+        for about in nodes.values()
+    )
+
+
 def lost_updates(
     views: Iterable[NodeView], winner: Epoch, base: int, renew_after: int
 ) -> LostUpdates:
@@ -89,7 +111,8 @@ def lost_updates(
     """
     if winner == FIRST:
         return LostUpdates(0, 0)  # the walk has not begun
-    found = _Evidence(list(views), winner, base)
+    views = list(views)
+    found = _Evidence(views, winner, base)
     bases, tops = found.bases, found.tops
     for epoch in bases:
         parent = found.parent(epoch)
@@ -119,4 +142,6 @@ def lost_updates(
     if any(tops[other] > bases[other] for other in beside):
         unknown = None  # another branch, whose holder's disk cannot be read
     count = sum(max(0, top - max(bases[one], ends.get(one, 0))) for one, top in tops.items())
+    if all_disks_are_here(views):
+        return LostUpdates(count, count)
     return LostUpdates(count, None if unknown is None else count + unknown)

@@ -1,13 +1,18 @@
-"""The processes of nodes that a command starts on this machine, and waits for."""
+"""The processes of nodes that a command starts and stops on this machine, and waits for."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+
+from levywalk.errors import LevywalkError
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import running
 
 _WAIT = 0.05, 0.5  # seconds between looks, at first and at most
 _AGAIN = 3  # times that a node which is killed is started again
@@ -15,6 +20,17 @@ _TAIL = 5  # lines of a log that tell why a process ended
 _children: dict[
     int, subprocess.Popen[bytes]
 ] = {}  # child processes, by pid; they must be waited for when they end
+
+
+Say = Callable[[str], None]
+
+
+class FleetProblem(LevywalkError, RuntimeError):
+    """The fleet cannot do what was asked; the message says which nodes, and why."""
+
+
+def nothing_said(_: str) -> None:
+    """Report no progress."""
 
 
 def start_process(place: Path, log: Path) -> subprocess.Popen[bytes]:
@@ -108,3 +124,65 @@ def tail(path: Path) -> str:
     except OSError as error:
         return f"  ({error.strerror})"
     return "\n".join(f"  {line}" for line in lines[-_TAIL:])
+
+
+def stop_processes(
+    states: Mapping[int, Path], timeout: float, *, force: bool, say: Say
+) -> list[int]:
+    """Stop the nodes that run, of those with these state folders, and wait until their processes
+    have ended; return them. ``force`` kills those that do not end in time.
+
+    Raises
+    ------
+    FleetProblem
+        If some still run.
+    """
+    reap()
+    runs = {v: pid for v, state in states.items() if (pid := running(state)) is not None}
+    for v, pid in runs.items():
+        _order_stop(v, pid, states[v])
+    left = _await_end(runs, states, time.monotonic() + timeout, say)
+    if force and left:
+        for v in left:
+            _signal(v, runs[v], states[v], signal.SIGKILL)
+        left = _await_end(runs, states, time.monotonic() + timeout, say)
+    if left:
+        shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
+        raise FleetProblem(
+            f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing"
+        )
+    return sorted(runs)
+
+
+def _order_stop(node: int, pid: int, state: Path) -> None:
+    _signal(node, pid, state, signal.SIGCONT)  # a stopped process could not receive the order
+    try:
+        control.ask(state, "stop", timeout=1.0)
+    except LevywalkError:
+        _signal(node, pid, state, signal.SIGTERM)
+
+
+def _signal(node: int, pid: int, state: Path, number: signal.Signals) -> None:
+    """Send a signal to a node's process, after checking that the process id is still the node's."""
+    if running(state) == pid:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            raise FleetProblem(
+                f"node {node} (process {pid}) belongs to another user: stop it as that user"
+            ) from None
+
+
+def _await_end(
+    runs: Mapping[int, int], states: Mapping[int, Path], until: float, say: Say
+) -> set[int]:
+    left = set(runs)
+    for _ in looks(until):
+        reap()
+        left = {v for v in left if running(states[v]) == runs[v]}
+        say(f"{len(runs) - len(left)} of {len(runs)} nodes have ended")
+        if not left:
+            break
+    return left

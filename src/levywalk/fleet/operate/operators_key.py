@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
-from levywalk.fleet.operate.folder import FleetProblem
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere
 
 

@@ -18,8 +18,14 @@ from typing import Any, NamedTuple
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.fleet_status import view
-from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
-from levywalk.fleet.operate.node_processes import looks, start_process
+from levywalk.fleet.operate.folder import PATIENCE, FleetFolder
+from levywalk.fleet.operate.node_processes import (
+    FleetProblem,
+    Say,
+    looks,
+    nothing_said,
+    start_process,
+)
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.protocol.evidence import Pardon
 from levywalk.fleet.protocol.token import Epoch

@@ -18,9 +18,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status, has_begun
-from levywalk.fleet.operate.folder import PATIENCE, FleetProblem
+from levywalk.fleet.operate.folder import PATIENCE
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.model_copies import Copy
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.remote_log import RemoteLog, RemoteReports, as_answer
 from levywalk.fleet.operate.remote_view import RemoteNodeFile, checked_copies, checked_view
 from levywalk.fleet.protocol.tensors import Malformed

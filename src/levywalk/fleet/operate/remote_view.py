@@ -131,6 +131,7 @@ _STATUS: dict[str, Check] = {
     "liars": _by_node(_epoch),
     "revoked": _list(_count),
     "fenced": _or_none(_text),
+    "state_folders": _or_none(_table(own=_text, seen=_by_node(_list(_text)))),
     "spent": _or_none(_count),
     "edges": _by_node(_table(up=_flag, degree=_count)),
     "id": _count,

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
-from levywalk.fleet.operate.folder import PATIENCE, FleetProblem, Say, nothing_said
+from levywalk.fleet.operate.folder import PATIENCE
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.node_processes import looks
+from levywalk.fleet.operate.node_processes import FleetProblem, Say, looks, nothing_said
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.operate.stopped import able_to_continue
 from levywalk.fleet.operate.watched import WatchedFleet

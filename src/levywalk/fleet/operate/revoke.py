@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.fleet_status import winning_epoch
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.operators_key import operators_key
 from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.runtime import control

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.runtime import control
 from levywalk.fleet.setup.node_file import NodeFile, _quoted, _relative
 from levywalk.whole_files import write_whole

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
+from levywalk.fleet.protocol.starts import Starts
 from levywalk.fleet.protocol.token import Token
 
 
@@ -37,10 +39,20 @@ def describe(disk: Disk) -> dict[str, Any]:
         "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
+        "state_folders": None if disk.starts is None else _state_folders(disk.starts),
         "spent": None if disk.spent is None else disk.spent.releases,
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
+    }
+
+
+def _state_folders(starts: Starts) -> dict[str, Any]:
+    """Return what names this node's state folder, and those of its neighbours that it has seen."""
+    seen = {str(u): [*past.past, past.origin] for u, past in sorted(starts.seen.items())}
+    return {
+        "own": starts.origin.hex(),
+        "seen": {u: [name.hex() for name in names if name] for u, names in seen.items()},
     }
 
 
@@ -74,9 +86,11 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
-    """Return which unreachable node keeps the token here from moving, in words; empty if there is
-    none.
+def waits_for(
+    disk: Disk, connected: set[int], renew_after: int, asked: Collection[int] = ()
+) -> str | None:
+    """Return which unreachable node keeps the token here from moving, in words; None if there is
+    none. ``asked`` are neighbours whose answer the walk needs before it decides.
     """
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
@@ -87,6 +101,11 @@ def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
+    silent = sorted(set(asked) - connected)
+    if silent:
+        who = ", ".join(str(u) for u in silent)
+        many = "s" if len(silent) > 1 else ""
+        return f"waits for the answer{many} of node{many} {who} to the walk's question"
     return None
 
 

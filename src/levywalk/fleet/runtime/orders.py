@@ -179,7 +179,10 @@ class Orders:
         """Return the status of this node."""
         node, disk = self.process.node, self.process.node.disk
         waits = waits_to_act(node.fenced, node.awaited) or waits_for(
-            disk, self._connected(), self.process.manifest.terms.renew_after
+            disk,
+            self._connected(),
+            self.process.manifest.terms.renew_after,
+            () if node.inquiry is None else node.inquiry.due,
         )
         found = describe(disk)
         for u, link in self.process.transport.links.items():

@@ -69,6 +69,7 @@ from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.operator_port import OperatorPort
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_part, scores
+from levywalk.fleet.runtime.peer_files import PeerFiles
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.spending import system_noise
@@ -81,9 +82,7 @@ from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreErro
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.printable import printable
 from levywalk.version import __version__
-from levywalk.whole_files import write_whole
 
-PEERS = "peers"
 _KEPT = 2000  # lines of the log that operators elsewhere can see
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
@@ -112,7 +111,7 @@ class Process:
         self.scores = scores(manifest, self.problem, degree, file.score)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
-        (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
+        self.peer_files = PeerFiles(file.state, self._not_kept)
         disk = self.store.load()
         if disk is None:
             disk = self._blank()
@@ -142,7 +141,7 @@ class Process:
             manifest.digest,
             self.incarnation.incarnation,
             self,
-            known=self._certificates(),
+            known=self.peer_files.certificates(),
             learned=self._keep_certificate,
         )
         self.transport.bar(disk.revoked.nodes)
@@ -185,16 +184,6 @@ class Process:
         signer = self.identity.signer(self.manifest.operator)
         return Node(site, self.manifest.terms, disk, signer)
 
-    # Certificates of neighbours, so that a restarted node can prove who a guardian is
-
-    def _certificates(self) -> dict[int, bytes]:
-        """Return the stored certificates of other nodes."""
-        found = {}
-        for path in sorted((self.file.state / PEERS).glob("*.der")):
-            if path.stem.isdecimal():
-                found[int(path.stem)] = path.read_bytes()
-        return found
-
     def take_keys(self) -> bool:
         """Use the keys and the certificate that the node file names now, without a stop; return
         whether they are others than before.
@@ -217,25 +206,11 @@ class Process:
         return True
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
-        """Store the certificate of a neighbour, or of another node that was guardian.
+        if not self.out_of_order:
+            self.peer_files.keep_certificate(node, der)
 
-        After a restart this node may have to send a link that such a node has signed.
-        """
-        path = self.file.state / PEERS / f"{node}.der"
-        if not (path.exists() and path.read_bytes() == der):
-            self._keep(path, der)
-
-    def _keep(self, path: Path, content: bytes) -> None:
-        """Store what a neighbour has sent about itself.
-
-        If there is no room, the neighbour will send it again.
-        """
-        if self.out_of_order:
-            return
-        try:
-            write_whole(path, content, 0o600)
-        except OSError as error:
-            self.log("not kept", level="warning", path=str(path), message=error.strerror)
+    def _not_kept(self, path: Path, why: str) -> None:
+        self.log("not kept", level="warning", path=str(path), message=why)
 
     # Events and effects
 
@@ -417,15 +392,14 @@ class Process:
         the one that is gone.
         """
         self.hellos[node] = hello
-        path = self.file.state / PEERS / f"{node}.life"
-        before = path.read_bytes() if path.exists() else None
+        before = self.peer_files.incarnation(node)
         if before is not None and before != hello.incarnation:
             self.log("lost its disk", level="warning", neighbour=node)
             self.event(Gone(node))
         if self.out_of_order:
             return  # this is called again later
         if before != hello.incarnation:
-            self._keep(path, hello.incarnation)
+            self.peer_files.keep_incarnation(node, hello.incarnation)
         self.event(Reached(node))
 
     def closed(self, node: int, why: str) -> None:

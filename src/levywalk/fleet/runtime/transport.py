@@ -25,19 +25,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 import grpc
 import grpc.aio
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.identity.certificates import (
     key_fingerprint,
-    key_fingerprints,
     parse,
     server_name,
 )
@@ -46,9 +42,9 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
+from levywalk.fleet.runtime.known_nodes import KnownNodes, Stranger, certificate_of
 from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
 from levywalk.fleet.runtime.server_keys import present_credentials
-from levywalk.fleet.runtime.vouching import signers_needed, split_certificates
 from levywalk.fleet.runtime.wire import (
     FORMAT,
     MOST_FRAME,
@@ -101,10 +97,6 @@ class PortInUse(LevywalkError, OSError):
 
 class Mismatch(LevywalkError):
     """The other end belongs to another run, or uses another format."""
-
-
-class Stranger(LevywalkError):
-    """The other end is not allowed to connect."""
 
 
 _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
@@ -167,19 +159,10 @@ class Transport:
             limits,
             heard,
         )
-        own = identity.certificate.public_bytes(Encoding.DER)
-        self.hello = Hello(FORMAT, manifest, incarnation, __version__, own)
         self.links = {peer.id: Link(peer) for peer in peers}
-        self._learned: Callable[[int, bytes], None] | None = None
-        self._certificates: dict[int, bytes] = {self.id: own}
-        self._checked: set[bytes] = {own}
-        self._barred: frozenset[int] = frozenset()
-        for node, der in (known or {}).items():
-            with suppress(
-                LevywalkError
-            ):  # expired, or of earlier keys: the node will send its new one
-                self._learn(node, der)
-        self._learned = learned
+        named = {peer.id: peer for peer in peers}
+        self._known = KnownNodes(identity, named, known or {}, learned)
+        self.hello = Hello(FORMAT, manifest, incarnation, __version__, self._known.own)
         self._tasks: set[asyncio.Task[None]] = set()
         self._dials: list[asyncio.Task[None]] = []
         self._ended: dict[Call, str] = {}  # served streams that this node ends by itself
@@ -230,11 +213,11 @@ class Transport:
 
     def bar(self, nodes: Collection[int]) -> None:
         """Open no connection to nodes that were revoked, and accept none."""
-        self._barred = frozenset(nodes)
+        self._known.bar(nodes)
 
     def drop_barred(self) -> None:
         """Close the connections to nodes that were revoked."""
-        for link in (self.links[v] for v in self._barred if v in self.links):
+        for link in (self.links[v] for v in self._known.barred if v in self.links):
             call, task = link.call, link.task
             if call is None:
                 continue
@@ -251,10 +234,8 @@ class Transport:
         All streams are closed and opened again: nothing that is signed with the new key may reach a
         neighbour that has not seen its certificate.
         """
-        own = self.identity.certificate.public_bytes(Encoding.DER)
-        self.hello = self.hello._replace(certificate=own)
-        self._certificates[self.id] = own
-        self._checked.add(own)
+        self._known.take_own()
+        self.hello = self.hello._replace(certificate=self._known.own)
         for link in self.links.values():
             call, task = link.call, link.task
             if call is not None:
@@ -289,49 +270,9 @@ class Transport:
         if link is None or not link.open:
             return
         failpoint("send:before")
-        vouching, schema = self._vouching(message), self.limits.schema
+        vouching, schema = self._known.vouching(message), self.limits.schema
         frame, tensors = encode_frame(self.id, message, vouching, schema)
         link.put(Outgoing(frame, tensors, mark_of(start, commit)))
-
-    def _vouching(self, message: Message) -> bytes:
-        """Return the certificates of the nodes whose signatures a message depends on, because the
-        receiver may not know them.
-        """
-        return b"".join(self._certificates.get(v, b"") for v in signers_needed(message))
-
-    def _whose(self, der: bytes, needed: tuple[int, ...]) -> int:
-        """Return which of the needed nodes a certificate belongs to; the first one if it belongs
-        to none, which `_learn` refuses.
-        """
-        for node in needed:
-            if self._certificates.get(node) == der:
-                return node
-        found = self.identity.peer_id(_certificate(needed[0], der)) if len(needed) > 1 else -1
-        return found if found in needed else needed[0]
-
-    def _is_earlier(self, node: int, der: bytes) -> bool:
-        """Return whether a certificate is of keys that a node had before: those who have not heard
-        of its new keys send it, and the signatures can be checked with the present certificate.
-        """
-        if self._certificates.get(node) in (None, der):
-            return False
-        return self.identity.is_earlier(_certificate(node, der))
-
-    def _learn(self, node: int, der: bytes) -> None:
-        """Check a certificate once, and remember the node's signing key."""
-        if der in self._checked and self._certificates.get(node) == der:
-            return
-        certificate = _certificate(node, der)
-        found = self.identity.peer_id(certificate)
-        if found != node:
-            raise Malformed(f"a certificate of node {node} was expected, got one of node {found}")
-        if node in self.links:
-            self._is(self.links[node].peer, certificate)
-        self.identity.learn(certificate)
-        self._certificates[node] = der
-        self._checked.add(der)
-        if self._learned is not None:
-            self._learned(node, der)
 
     # A stream
 
@@ -410,7 +351,7 @@ class Transport:
                 f"node {node} is not a neighbour of node {self.id}: its node file does not list it"
             )
         certificate = parse(pem)
-        self._is(link.peer, certificate)
+        self._known.check(link.peer, certificate)
         if node > self.id:
             raise Stranger(
                 f"node {node} must not connect to node {self.id}: the node with the lower id opens "
@@ -419,26 +360,6 @@ class Transport:
         if link.streams >= STREAMS:
             raise Flood(f"node {node} has {STREAMS} streams already")
         return link, key_fingerprint(certificate)
-
-    def _is(self, peer: Peer, certificate: x509.Certificate) -> None:
-        if peer.id in self._barred:
-            raise Stranger(f"node {peer.id} was revoked by the operator")
-        accepted = key_fingerprints(certificate)
-        if self.identity.is_earlier(certificate):
-            raise Stranger(
-                f"node {peer.id} has new keys, and this certificate is of earlier ones: it must "
-                "use those that its node file names"
-            )
-        known = self._certificates.get(peer.id)
-        pinned = {peer.fingerprint}
-        if known is not None:
-            pinned.add(key_fingerprint(_certificate(peer.id, known)))
-        if not pinned & set(accepted):
-            raise Stranger(
-                f"node {peer.id} has keys with the fingerprint {accepted[0]}, but the node file of "
-                f"node {self.id} says "
-                f"{peer.fingerprint}: if the node has new keys, change the node file"
-            )
 
     async def _talk(self, link: Link, call: Call, keys: str | None = None) -> None:
         """Send and receive until the stream ends.
@@ -484,14 +405,7 @@ class Transport:
         """Pass a message on, if the certificates that came with it are those of the right nodes."""
         if certificate:
             try:
-                needed = signers_needed(message)
-                if not needed:
-                    name = type(message).__name__
-                    raise Malformed(f"a {name} does not come with a certificate")
-                for der in split_certificates(certificate):
-                    whose = self._whose(der, needed)
-                    if not self._is_earlier(whose, der):
-                        self._learn(whose, der)
+                self._known.learn_signers(message, certificate)
             except (IdentityError, Stranger) as error:
                 self.heard.certificate_refused(node, message, str(error))
                 return
@@ -499,7 +413,7 @@ class Transport:
 
     def _greeted(self, link: Link, hello: Hello, keys: str | None) -> None:
         node = link.peer.id
-        if node in self._barred:
+        if node in self._known.barred:
             raise Stranger(f"node {node} was revoked by the operator")
         if hello.format != FORMAT:
             raise Mismatch(
@@ -510,9 +424,9 @@ class Transport:
                 f"node {node} has the manifest {hello.manifest.hex()[:16]}…, node {self.id} "
                 f"{self.hello.manifest.hex()[:16]}…: all nodes of a run need the same manifest file"
             )
-        if keys is not None and keys != key_fingerprint(_certificate(node, hello.certificate)):
+        if keys is not None and keys != key_fingerprint(certificate_of(node, hello.certificate)):
             raise Stranger(f"node {node} has shown another certificate than that of its keys")
-        self._learn(node, hello.certificate)
+        self._known.learn(node, hello.certificate)
 
     def _answer(self, node: int, nonce: bytes) -> Hello:
         statement = proven(self.hello.manifest, nonce, self.id, node)
@@ -545,10 +459,3 @@ class Transport:
             link.why = why
             if told:
                 self.heard.closed(link.peer.id, why)
-
-
-def _certificate(node: int, der: bytes) -> x509.Certificate:
-    try:
-        return x509.load_der_x509_certificate(der)
-    except (ValueError, x509.InvalidVersion) as error:
-        raise Malformed(f"a certificate of node {node} cannot be read: {error}") from None
