@@ -96,6 +96,9 @@ def test_a_virtual_fleet_is_the_simulation_to_the_bit_also_when_budgets_are_spen
         record_walk=True,
     )
     assert np.array_equal(found.model, simulated.model)
+    told, promised = found.provenance["privacy"], simulated.provenance["privacy"]
+    for name in ("definition", "updates_at_cap", "epsilon_at_cap", "simulated", "clip", "noise"):
+        assert told[name] == promised[name]
     assert np.array_equal(found.walk, simulated.walk)
     visits = np.bincount(simulated.walk[0], minlength=NODES)
     assert visits.max() > 24
@@ -552,6 +555,7 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert "functions of the nodes' data" in done.output
     found = lw.load_trace(trace)
     assert np.isnan(found.loss).all()
+    assert "simulated" not in found.provenance["privacy"]
     assert found.walk.shape == (1, 100)
     shutil.rmtree(folder / "node-2" / "state")
     process = Process(folder / "node-2" / "node.toml")
