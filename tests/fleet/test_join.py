@@ -19,6 +19,7 @@ from levywalk.fleet.checking.logs import judge_folder, pieces
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
+from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.join import join
@@ -35,8 +36,10 @@ from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.runtime import messages_pb2
 from levywalk.fleet.runtime.wire import encode_frame
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import fleet_of
+from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.operator_folder import operator_folder, read_operator_file
 from levywalk.fleet.setup.size_file import write_size
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.nodes import Running, make, up
@@ -355,3 +358,48 @@ def test_a_size_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
         (folder / "size.json").write_text(text)
         with pytest.raises(InvalidSpec, match=r"size\.json"):
             Manifest.read(folder / "manifest.json")
+
+
+def test_a_node_on_another_machine_joins_where_no_node_runs(tmp_path: Path) -> None:
+    """Its folder has the size, and so it tells its neighbours; their node files name it, and so
+    does the operator's folder.
+    """
+    folder = create(
+        tmp_path / "fleet",
+        lw.ring(3),
+        lw.heterogeneous(3, dim=4, seed=1),
+        lw.mhlj(),
+        steps=50,
+        step_size="theory",
+        name="test",
+        addresses=[f"10.0.0.{v}:7400" for v in range(1, 4)],
+        operator_port=7500,
+    )
+    fleet = FleetFolder.open(folder)
+    with pytest.raises(FleetProblem, match=r"no node of .* runs"):
+        join(fleet, [0, 2], smoothness=3.0)
+    found = join(fleet, [0, 2], smoothness=3.0, address="10.0.0.4:7400")
+    assert found[3:] == ([], [], False, [0, 2], [])
+    mean = (3 * fleet.manifest.mean_smoothness + 3.0) / 4
+    assert found.size[:3] == (1, 4, pytest.approx(mean, rel=1e-14))
+    own = NodeFile.read(folder / "node-3" / "node.toml")
+    assert (own.listen, own.operator) == ("0.0.0.0:7400", "0.0.0.0:7500")
+    assert [(peer.id, peer.address) for peer in own.neighbours] == [
+        (0, "10.0.0.1:7400"),
+        (2, "10.0.0.3:7400"),
+    ]
+    for u, names in ((0, True), (1, False), (2, True)):
+        file = NodeFile.read(folder / f"node-{u}" / "node.toml")
+        peers = {peer.id: peer for peer in file.neighbours}
+        assert (3 in peers) == names
+        if names:
+            assert peers[3].address == "10.0.0.4:7400"
+            assert peers[3].fingerprint == key_fingerprint(own.certificate.read_bytes())
+    doors = read_operator_file(folder / "operator" / "operator.toml", 4)
+    assert doors[3].address == "10.0.0.4:7500"
+    assert Manifest.read(folder / "operator" / "manifest.json").nodes == 4
+    further = operator_folder(folder, tmp_path / "further")
+    assert [one.id for one in further] == [0, 1, 2, 3]
+    assert Manifest.read(tmp_path / "further" / "manifest.json").nodes == 4
+    again = join(FleetFolder.open(folder), [3], smoothness=1.0, address="10.0.0.5:7400")
+    assert (again.node, again.size.version, again.size.nodes) == (4, 2, 5)

@@ -72,8 +72,12 @@ def join(
     )
     print(
         f"Node {found.node} joins: the fleet has {found.size.nodes} nodes now, and L̄ is "
-        f"{found.size.mean_smoothness:.6g}. Told {node_list(found.told)}; they tell all others."
+        f"{found.size.mean_smoothness:.6g}."
     )
+    if found.told:
+        print(f"Told {node_list(found.told)}; they tell all others.")
+    else:
+        print("No node runs here: the new one tells its neighbours, and they tell all others.")
     if found.started:
         print(f"Node {found.node} runs; its log is {found.folder / 'node.log'}.")
         print(f"Started again: {node_list(found.restarted)}.")
@@ -89,8 +93,8 @@ def join(
             "with its address, and the fingerprint that levywalk fleet doctor shows."
         )
     print(
-        f"When it runs, start {node_list(found.near)} again, one after the other; they wait for "
-        "its answer."
+        f"When it runs, copy the node.toml of {node_list(found.near)} from here to their machines, "
+        "and start them again, one after the other; they wait for its answer."
     )
 
 

@@ -20,6 +20,7 @@ from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
+from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.node_processes import (
@@ -35,8 +36,13 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.own_data import own_part
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port
+from levywalk.fleet.setup.operator_folder import (
+    OPERATOR_FILE,
+    OperatorAddress,
+    add_operator_address,
+)
 from levywalk.fleet.setup.places import _free_ports
-from levywalk.fleet.setup.size_file import write_size
+from levywalk.fleet.setup.size_file import read_size, write_size
 from levywalk.walks import Importance, Mixed, Uniform, as_target
 from levywalk.whole_files import sync_folder
 
@@ -49,7 +55,7 @@ class JoinedNode(NamedTuple):
     node: int
     folder: Path
     size: FleetSize
-    told: list[int]  # nodes that run here, and tell all others
+    told: list[int]  # nodes that run here, and tell all others; the node itself does, too
     restarted: list[int]  # neighbours that run here, if the node runs here, too
     started: bool  # whether the node itself runs, here
     near: list[int]  # all its neighbours …
@@ -78,7 +84,8 @@ def join(
     smoothness
         Its L_v, if ``data`` is None; see ``levywalk node --check``.
     address
-        Where its neighbours reach it, host:port; None if all nodes are on this machine.
+        Where its neighbours reach it, host:port; None if all nodes are on this machine. Metrics and
+        operator ports are then those of another node.
 
     Raises
     ------
@@ -88,42 +95,25 @@ def join(
         If keys are missing, no node runs here, or a neighbour does not start again.
     """
     _check_kind(fleet.manifest)
-    near = _checked_neighbours(fleet, neighbours)
-    number, local = fleet.manifest.nodes, _is_local(fleet)
-    if fleet.lone or not (fleet.path / "authority" / "ca.key").exists():
-        raise FleetProblem(
-            f"{fleet.path / 'authority'} is needed: only it can make the keys of a new node; run "
-            "the command in the folder that levywalk fleet init has made"
-        )
-    key = operators_key(fleet, "let a node join")
+    near, number = _checked_neighbours(fleet, neighbours), fleet.manifest.nodes
+    key = _operator_here(fleet)
     running = [v for v in fleet.ids if fleet.answers(v)]
-    if not running:
-        raise FleetProblem(
-            f"no node of {fleet.path} runs, so nobody can be told: levywalk fleet up {fleet.path}"
-        )
-    if address is None and not local:
-        raise InvalidParameter(
-            "address must be given for a fleet on several machines, such as "
-            "--address host9.example.org:7400"
-        )
+    _check_place(fleet, running, address)
     at = fleet.path / f"node-{number}"
-    if at.exists():
-        raise FleetProblem(
-            f"{at} exists, but node {number} has not joined: an earlier try was interrupted; "
-            "remove that folder, and try again"
-        )
     own = _made(fleet, number, near, data=data, address=address, days=days)
     try:
         found = _smoothness(fleet.manifest, own, data, smoothness)
         size = key.signed(_grown(fleet, found), fleet.manifest.digest)
         write_size(at, size)
         sync_folder(at)
-        told = _tell(fleet, running, size)
     except BaseException:
         shutil.rmtree(at, ignore_errors=True)
         raise
+    told = _tell(fleet, running, size)
     write_size(fleet.path, size)
-    _add_edges(fleet, own, near, own.listen if address is None else address)
+    where = own.listen if address is None else address
+    _add_edges(fleet, own, near, where)
+    _add_door(fleet, own, where, size)
     starts = address is None and data is not None
     restarted = [u for u in near if u in running] if starts else []
     if starts:  # first, because its neighbours wait for its answer when they have started again
@@ -159,6 +149,33 @@ def _check_kind(manifest: Manifest) -> None:
         raise InvalidParameter(
             "a node cannot join this fleet: its manifest names no operator's key; create a new "
             "fleet"
+        )
+
+
+def _operator_here(fleet: FleetFolder) -> OperatorKey:
+    if fleet.lone or not (fleet.path / "authority" / "ca.key").exists():
+        raise FleetProblem(
+            f"{fleet.path / 'authority'} is needed: only it can make the keys of a new node; run "
+            "the command in the folder that levywalk fleet init has made"
+        )
+    return operators_key(fleet, "let a node join")
+
+
+def _check_place(fleet: FleetFolder, running: list[int], address: str | None) -> None:
+    """Refuse a newcomer whom nobody could tell of, or reach, or whose folder is there."""
+    if not running and address is None:
+        raise FleetProblem(
+            f"no node of {fleet.path} runs, so nobody can be told: levywalk fleet up {fleet.path}"
+        )
+    if address is None and not _is_local(fleet):
+        raise InvalidParameter(
+            "address must be given for a fleet on several machines, such as "
+            "--address host9.example.org:7400"
+        )
+    if (fleet.path / f"node-{fleet.manifest.nodes}").exists():
+        raise FleetProblem(
+            f"{fleet.path / f'node-{fleet.manifest.nodes}'} exists, but that node has not joined: "
+            "an earlier try was interrupted; remove that folder, and try again"
         )
 
 
@@ -202,9 +219,13 @@ def _made(
     host = (host_port(first.listen) or ("127.0.0.1", 0))[0]
     if address is not None and host_port(address) is None:
         raise InvalidParameter(f"address must be host:port, got {address!r}")
-    ports = iter(_free_ports(host, 2) if local else [])
+    ports = iter(_free_ports(host, 3) if local else [])
     where = f"{host}:{next(ports)}" if address is None else address
     listen = where if local else f"0.0.0.0:{where.rpartition(':')[2]}"
+    operator = None
+    if first.operator is not None:
+        door = next(ports) if local else int(first.operator.rpartition(":")[2])
+        operator = f"{listen.rpartition(':')[0]}:{door}"
     peers = tuple(_peer(fleet, u, local=local) for u in near)
     authority = Authority.load(fleet.path / "authority")
     try:
@@ -217,7 +238,7 @@ def _made(
         file = NodeFile(
             number,
             listen,
-            f"127.0.0.1:{next(ports)}" if local and first.metrics is not None else None,
+            f"127.0.0.1:{next(ports)}" if local and first.metrics is not None else first.metrics,
             at / "manifest.json",
             at / name,
             at / "state",
@@ -226,6 +247,7 @@ def _made(
             at / CA_CERTIFICATE,
             peers,
             model=first.model,
+            operator=operator,
         )
         file.write(at / "node.toml")
     except BaseException:
@@ -275,6 +297,8 @@ def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
     """Return the size of the fleet with one node more, not signed."""
     manifest, n = fleet.manifest, fleet.manifest.nodes
     known = [one.about.get("size") for one in fleet.views()]
+    here = read_size(fleet.path, Manifest.parse(manifest.text))
+    known.append(None if here is None else here[:2])
     version = max((size[0] for size in known if size), default=0)
     most = max((size[1] for size in known if size), default=n)
     if most > n:
@@ -287,6 +311,9 @@ def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
 
 
 def _tell(fleet: FleetFolder, running: list[int], size: FleetSize) -> list[int]:
+    """Tell the nodes that run here; return those that have it. Others learn it from the newcomer or
+    from their neighbours.
+    """
     told = []
     content = size._asdict() | {"signature": size.signature.hex()}
     for v in running:
@@ -294,12 +321,7 @@ def _tell(fleet: FleetFolder, running: list[int], size: FleetSize) -> list[int]:
             control.ask(fleet.files[v].state, "size", **content)
             told.append(v)
         except (control.NoAnswer, InvalidParameter):
-            continue  # it does not run, or is fenced; otherwise it learns it from its neighbours
-    if not told:
-        raise FleetProblem(
-            f"no node has accepted the new size, so nobody was told: see levywalk fleet doctor "
-            f"{fleet.path}, and try again"
-        )
+            continue  # it does not run any more, or is fenced
     return told
 
 
@@ -313,6 +335,15 @@ def _add_edges(fleet: FleetFolder, own: NodeFile, near: list[int], address: str)
             file = fleet.files[u]
             path = fleet.place(u) / "node.toml"
             replace(file, neighbours=(*file.neighbours, peer)).write(path)
+
+
+def _add_door(fleet: FleetFolder, own: NodeFile, where: str, size: FleetSize) -> None:
+    """Add the new node to the fleet's own operator's folder, if there is one."""
+    door = fleet.path / "operator"
+    if own.operator is not None and (door / OPERATOR_FILE).exists():
+        port = own.operator.rpartition(":")[2]
+        reached = OperatorAddress(own.id, f"{where.rpartition(':')[0]}:{port}")
+        add_operator_address(door, reached, size)
 
 
 def _restart(fleet: FleetFolder, node: int, timeout: float) -> None:
