@@ -105,6 +105,7 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
         node=SimpleNamespace(disk=disk, fenced="", awaited=set()),
         sightings=sightings,
         file=SimpleNamespace(id=0, neighbours=()),
+        manifest=SimpleNamespace(published=SimpleNamespace(privacy=None)),
         transport=SimpleNamespace(links={}),
         began=0.0,
         stalled=False,

@@ -317,6 +317,15 @@ def test_wrong_commands(tmp_path: Path) -> None:
     assert not (fleet.path / "node-3").exists()
 
 
+def test_a_fleet_with_privacy_is_not_joined(tmp_path: Path) -> None:
+    """L̄ before and after would reveal the newcomer's L_v, for which no budget was set."""
+    network, problem = lw.ring(3), lw.heterogeneous(3, important=1, dim=2, seed=1)
+    private = {"privacy": "clip=1,noise=2,budget=4", "step_size": 0.01}
+    at = create(tmp_path / "fleet", network, problem, lw.unif_rw(), steps=100, **private)
+    with pytest.raises(InvalidParameter, match="it has privacy"):
+        join(FleetFolder.open(at), [0], data=samples(tmp_path / "new.npz"))
+
+
 def test_wrong_files(tmp_path: Path) -> None:
     """What the command needs of a newcomer is checked before anybody is told."""
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3))

@@ -96,6 +96,9 @@ def test_a_virtual_fleet_is_the_simulation_to_the_bit_also_when_budgets_are_spen
         record_walk=True,
     )
     assert np.array_equal(found.model, simulated.model)
+    told, promised = found.provenance["privacy"], simulated.provenance["privacy"]
+    for name in ("definition", "updates_at_cap", "epsilon_at_cap", "simulated", "clip", "noise"):
+        assert told[name] == promised[name]
     assert np.array_equal(found.walk, simulated.walk)
     visits = np.bincount(simulated.walk[0], minlength=NODES)
     assert visits.max() > 24
@@ -260,6 +263,30 @@ def test_a_lost_disk_gives_no_budget_back():
     assert not any(isinstance(line, BudgetSpent) for line in lines)  # … and made no update
 
 
+def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(monkeypatch):
+    """It says that nothing was spent, but the neighbours knew the disk that is lost."""
+    fleet = virtual_of(terms=HandOffTerms(b"", dead_after=1.0, heartbeat=0.1, retry=0.05))
+    whole = dataclasses.replace(fleet.disk(2), spent=Spending(0, first=True))
+    monkeypatch.setattr(Fleet, "lost_disk", lambda self, v: whole)
+    virtual = VirtualFleet(fleet)
+    virtual.at(0.1, PlannedFault("lose disk", 2))
+    virtual.at(0.2, PlannedFault("gone", 2))
+    virtual.at(0.3, PlannedFault("restart", 2))
+    assert virtual.run()
+    assert virtual.machines[2].disk["spent"] == Spending(24)
+    assert any(told.what == "budget counts as spent" for told in virtual.told)
+    assert not any(isinstance(line, BudgetSpent) for line in virtual.logs[2])
+    said = dataclasses.replace(fleet.disk(2), spent=Spending(3))  # an operator's word is kept
+    monkeypatch.setattr(Fleet, "lost_disk", lambda self, v: said)
+    virtual = VirtualFleet(fleet)
+    virtual.at(0.1, PlannedFault("lose disk", 2))
+    virtual.at(0.2, PlannedFault("gone", 2))
+    virtual.at(0.3, PlannedFault("restart", 2))
+    assert virtual.run()
+    assert 3 < spent(virtual)[2] <= 24
+    assert not any(told.what == "budget counts as spent" for told in virtual.told)
+
+
 def test_the_end_of_a_budget_is_logged_once():
     fleet = virtual_of()
     virtual = VirtualFleet(fleet)
@@ -310,11 +337,11 @@ def test_the_judge_finds_false_counts_and_changes():
 def test_only_the_first_disk_has_a_whole_budget(tmp_path):
     folder = new_fleet(tmp_path / "fleet")
     at, manifest = folder / "node-1", Manifest.read(folder / "manifest.json")
-    assert first_spending(at, manifest) == Spending(0)
+    assert first_spending(at, manifest) == Spending(0, first=True)
     use_up(at)
     assert not (at / BUDGET).exists()
     assert first_spending(at, manifest) == Spending(24)
-    write_budget(at, manifest, 7)
+    write_budget(at, manifest, 7, first=False)
     assert first_spending(at, manifest) == Spending(7)
 
 
@@ -322,9 +349,10 @@ def test_only_the_first_disk_has_a_whole_budget(tmp_path):
     ("text", "why"),
     [
         ("{", "not JSON"),
-        ('{"run": "x", "spent": 0}', "run must be"),
-        ('{"run": "RUN", "spent": -1}', "spent must be"),
-        ('{"run": "RUN", "spent": 25}', "spent must be"),
+        ('{"run": "x", "spent": 0, "first": true}', "run must be"),
+        ('{"run": "RUN", "spent": -1, "first": true}', "spent must be"),
+        ('{"run": "RUN", "spent": 25, "first": true}', "spent must be"),
+        ('{"run": "RUN", "spent": 2, "first": 1}', "first must be"),
         ('{"run": "RUN"}', "spent is missing"),
         ("9" * 5000, "larger than"),
     ],
@@ -339,10 +367,10 @@ def test_a_wrong_budget_file_is_refused(tmp_path, text, why):
 
 def test_a_node_that_starts_uses_the_file_up(tmp_path):
     folder = new_fleet(tmp_path / "fleet")
-    for left, expected in ((True, 0), (False, 24)):
+    for left, expected in ((True, Spending(0, first=True)), (False, Spending(24))):
         assert (folder / "node-1" / BUDGET).exists() is left
         process = Process(folder / "node-1" / "node.toml")
-        assert process.node.disk.spent == Spending(expected)
+        assert process.node.disk.spent == expected
         assert process.metrics is None
         assert process.sightings.problem is None
         process.store.close()
@@ -516,6 +544,9 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert "ε = 7.809 spent" in done.output
     assert "24 of 24" in done.output
     assert "spent their budget" in fleet_command("doctor", folder).output
+    said = fleet_command("logs", folder).output
+    assert "begins with an empty disk: no updates of 24 of its budget" in said
+    assert "has spent its budget of privacy, 24 updates, and passes the model on" in said
     judged = judge_folder(fleet_of(folder), folder)
     assert (judged.steps, judged.models) == (100, 100)  # each change is within its bound
     trace = tmp_path / "trace.nc"
@@ -524,6 +555,7 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert "functions of the nodes' data" in done.output
     found = lw.load_trace(trace)
     assert np.isnan(found.loss).all()
+    assert "simulated" not in found.provenance["privacy"]
     assert found.walk.shape == (1, 100)
     shutil.rmtree(folder / "node-2" / "state")
     process = Process(folder / "node-2" / "node.toml")

@@ -134,5 +134,6 @@ def test_a_fleet_is_refused_what_its_privacy_forbids() -> None:
 def test_a_simulated_fleet_takes_privacy(tmp_path: Path) -> None:
     words = ["ring:12", "--design", "unif_rw", "--step-size", "0.01", "--steps", "60"]
     privacy = ["--privacy", "clip=1,noise=5,budget=2"]
-    done = typed("fleet", "simulate", *words, *privacy, "--out", str(tmp_path), "--json")
+    done = typed("fleet", "simulate", *words, *privacy, "--out", str(tmp_path))
     assert done.exit_code == 0, done.output
+    assert "protects nobody" in done.output

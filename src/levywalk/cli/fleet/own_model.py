@@ -98,5 +98,7 @@ def print_model(folder: Path) -> None:
     else:
         print(f"Install {code.file} beside each node.toml, on every machine; it is not copied.")
     print(f"A node starts only if its sha256 is {code.sha256}")
-    if code.metrics:
+    if code.metrics and manifest.published.privacy is not None:
+        print(f"Metrics are off, because of privacy: {', '.join(code.metrics)}")
+    elif code.metrics:
         print(f"Metrics of each node on its own held-out data: {', '.join(code.metrics)}")

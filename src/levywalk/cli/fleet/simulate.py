@@ -390,6 +390,10 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
         print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
         return
     _show(document, virtual)
+    if plan.published.privacy is not None:
+        from levywalk.privacy.privacy import SIMULATED
+
+        print(SIMULATED)
     print("Written: " + ", ".join(str(path) for path in files))
     print(f"To draw more, in Python: lw.plot(lw.load_trace({str(files[-1])!r}), path='walk.png')")
 

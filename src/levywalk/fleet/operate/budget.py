@@ -29,5 +29,5 @@ def say_spent(fleet: FleetFolder, node: int, spent: int) -> int:
             f"node {node} has a disk, which counts what is spent, and nothing lowers that count; "
             f"see levywalk fleet status {fleet.path}"
         )
-    write_budget(fleet.place(node), fleet.manifest, spent)
+    write_budget(fleet.place(node), fleet.manifest, spent, first=False)
     return bound.cap

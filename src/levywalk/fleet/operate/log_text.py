@@ -96,6 +96,17 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"the memory of the method starts again before update {a['step'] + 1:,}: {a['why']}"
         + ("" if a["lost"] < 0 else f" (node {a['lost']})")
     ),
+    "budget begins": lambda a: (
+        f"begins with an empty disk: {count(a['spent'], 'update')} of {a['cap']:,} of its budget "
+        "of privacy count as spent"
+    ),
+    "budget spent": lambda a: (
+        f"has spent its budget of privacy, {count(a['updates'], 'update')}, and passes the model on"
+    ),
+    "budget counts as spent": lambda a: (
+        f"! has had a disk before, which node {_other(a)} knows: its budget of privacy counts as "
+        "spent"
+    ),
     "no answer": lambda a: (
         f"node {_other(a)} does not answer before update {a['step']:,}: the walk decides without it"
     ),

@@ -25,6 +25,7 @@ from levywalk.fleet.protocol.records import Archived, Began, Line, NewGeneration
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem
+from levywalk.privacy.privacy import SIMULATED
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
 
@@ -282,7 +283,22 @@ def _provenance(
         "start": fleet.start,
         "interrupted": not _is_end(last, published),
         "fleet": _of_fleet(chain, logs, fleet, last),
+        **_privacy(fleet),
     }
+
+
+def _privacy(fleet: Fleet) -> dict[str, Any]:
+    """Return what was promised before the walk; what is spent is on the nodes' disks."""
+    bound = fleet.published.privacy
+    if bound is None:
+        return {}
+    found = bound.privacy.told() | {
+        "definition": bound.privacy.definition,
+        "updates_at_cap": bound.cap,
+        "epsilon_at_cap": bound.privacy.epsilon(bound.cap),
+        "accountant": "composition",
+    }
+    return {"privacy": found if fleet.real else found | {"simulated": SIMULATED}}
 
 
 def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def fleet_behind(fleet: WatchedFleet) -> Fleet:
     found = _found_behind(fleet)
     if fleet.manifest.published.privacy is None:
         return found
-    return replace(found, problem=ElsewhereProblem(fleet.manifest))
+    return replace(found, problem=ElsewhereProblem(fleet.manifest), real=True)
 
 
 def _found_behind(fleet: WatchedFleet) -> Fleet:

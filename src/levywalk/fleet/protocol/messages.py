@@ -192,7 +192,9 @@ class Greeting(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What the sender has last seen of the receiver; a number of 0 is nothing."""
+    """What the sender has last seen of the receiver; a number of 0 is nothing, and an origin with
+    it is that of an earlier disk.
+    """
 
     origin: bytes
     number: int

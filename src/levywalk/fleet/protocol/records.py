@@ -102,6 +102,7 @@ class Spending(NamedTuple):
     """
 
     releases: int
+    first: bool = False  # whether this is said to be the first disk of the node
 
 
 @dataclass

@@ -106,10 +106,10 @@ class Remembering(Guardian):
         """Put what the budget has spent on the disk, with the decisions of a turn that began with
         that token.
         """
-        before = 0 if self.disk.spent is None else self.disk.spent.releases
-        if not self.site.counts or self.site.spent == before:
+        before = self.disk.spent or Spending(0, first=True)
+        if not self.site.counts or self.site.spent == before.releases:
             return
-        self._put("spent", Spending(self.site.spent))
+        self._put("spent", before._replace(releases=self.site.spent))
         if self.site.spent >= self.site.cap:
             self._lines.append(BudgetSpent(token.epoch, token.step, self.site.spent))
             self._record("budget spent", step=token.step, updates=self.site.spent)

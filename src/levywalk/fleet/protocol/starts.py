@@ -53,7 +53,7 @@ class Seen(NamedTuple):
     def told(self, greeting: Greeting) -> Sighting:
         """Return the answer to a greeting."""
         if greeting.origin not in (self.origin, *self.past):
-            return Sighting(b"", 0, b"", 0, False, greeting.links[-LINK:])
+            return Sighting(self.origin, 0, b"", 0, False, greeting.links[-LINK:])
         return Sighting(
             *(self.origin, self.number, self.link, self.commits),
             greeting.origin != self.origin,

@@ -44,6 +44,7 @@ from levywalk.fleet.protocol.messages import (
     Sized,
 )
 from levywalk.fleet.protocol.node_state import NodeState
+from levywalk.fleet.protocol.records import Spending
 from levywalk.fleet.protocol.starts import (
     LINK,
     Seen,
@@ -201,7 +202,18 @@ class Witnesses(NodeState):
         elif message.answers == standing.links[-LINK:]:  # not the answer to an earlier start
             self.heard[sender] = now
             self.ungreeted.discard(sender)
+            if message.origin and not message.number:
+                self._had_a_disk(sender)
             self._answered(sender, now)
+
+    def _had_a_disk(self, sender: int) -> None:
+        """A neighbour knows an earlier disk of this node: if this one was said to be the first, and
+        to have a whole budget of privacy, that is not so, and the budget counts as spent.
+        """
+        spent = self.disk.spent or Spending(0, first=True)
+        if self.site.counts and spent.first:
+            self._put("spent", Spending(self.site.cap))
+            self._record("budget counts as spent", neighbour=sender)
 
     def _answered(self, node: int, now: float) -> None:
         """A neighbour's answer is not awaited any more."""

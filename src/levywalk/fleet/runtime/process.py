@@ -172,8 +172,10 @@ class Process:
             ids.append(self.file.id)
             edges[self.file.id] = Edge(0, True, len(ids), self.scores, joined=True)
         spent = first_spending(self._path.parent, self.manifest)
-        if spent is not None:
-            self.log("budget begins", spent=spent.releases)
+        private = self.manifest.published.privacy
+        if spent is not None and private is not None:
+            level = "warning" if spent.releases == private.cap else "info"
+            self.log("budget begins", level=level, spent=spent.releases, cap=private.cap)
         return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges, spent=spent)
 
     def _node(self, disk: Disk) -> Node:

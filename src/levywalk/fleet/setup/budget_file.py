@@ -4,7 +4,9 @@ A node counts on its disk what its budget has spent. An empty disk may be that o
 one that has lost its disk, and then nobody knows the count. So an empty disk alone counts as a
 budget that is spent. ``levywalk fleet init`` writes `BUDGET` beside the node file, which says that
 nothing is spent; the first start reads it, writes the count to the new disk, and removes the file
-before the node does anything else. A later empty disk finds no such file.
+before the node does anything else. A later empty disk finds no such file. If the file comes back
+nevertheless, with a copy of the folder from before the first start, neighbours that knew the lost
+disk say so (`protocol.witnesses`), and the budget counts as spent as soon as one of them does.
 
 ``levywalk fleet budget`` writes it again for an operator who knows the count.
 """
@@ -24,9 +26,11 @@ BUDGET = "budget.json"
 _LARGEST = 4096  # bytes
 
 
-def write_budget(folder: Path, manifest: Manifest, spent: int = 0) -> None:
-    """Say beside a node file how many updates the node's budget has spent so far."""
-    content = {"run": manifest.run, "spent": spent}
+def write_budget(folder: Path, manifest: Manifest, spent: int = 0, *, first: bool = True) -> None:
+    """Say beside a node file how many updates the node's budget has spent so far, and whether the
+    next disk of the node is its first one: then neighbours must not know an earlier one.
+    """
+    content = {"run": manifest.run, "spent": spent, "first": first}
     write_whole(folder / BUDGET, (json.dumps(content) + "\n").encode(), 0o600)
 
 
@@ -44,10 +48,10 @@ def first_spending(folder: Path, manifest: Manifest) -> Spending | None:
         raise InvalidSpec(
             f"{source}: not JSON ({error}); remove it, and the budget counts as spent"
         ) from None
-    fields = Fields(value, source, needed=("run", "spent"))
+    fields = Fields(value, source, needed=("run", "spent", "first"))
     if fields.text("run", most=64) != manifest.run:
         raise fields.bad("run", f"{manifest.run}, as the manifest says; remove the file")
-    return Spending(fields.integer("spent", low=0, high=privacy.cap))
+    return Spending(fields.integer("spent", low=0, high=privacy.cap), fields.flag("first"))
 
 
 def use_up(folder: Path) -> None:

@@ -243,7 +243,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     24: (NewSize, RecordField(NewSize, _EPOCH, *(COUNT,) * 4, SCORE)),
     40: (Revocations, RevocationsField()),
     42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
-    50: (Spending, RecordField(Spending, COUNT)),
+    50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
