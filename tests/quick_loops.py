@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -56,16 +57,17 @@ class LoopGuard:
 
     def __init__(self) -> None:
         self.watching = False
-        self._wrapped: set[str] = set()
+        self._installed = False
 
     def install(self) -> None:
-        """Watch the functions that make loops, of the modules that are loaded."""
+        """Watch the functions that make loops, once the package is loaded."""
+        if self._installed or "levywalk.engine" not in sys.modules:
+            return
+        self._installed = True
         for module, names in MAKERS.items():
-            loaded = sys.modules.get(f"{KERNELS}.{module}")
-            if loaded is not None and module not in self._wrapped:
-                self._wrapped.add(module)
-                for name in names:
-                    setattr(loaded, name, self._watched(name, getattr(loaded, name)))
+            loaded = import_module(f"{KERNELS}.{module}")
+            for name in names:
+                setattr(loaded, name, self._watched(name, getattr(loaded, name)))
 
     def _watched(self, name: str, make: Any) -> Callable[..., Any]:
         @wraps(make)

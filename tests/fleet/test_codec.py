@@ -17,6 +17,7 @@ from safetensors.numpy import load
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.kept_memory import (
     REASONS,
     DroppedEntries,
@@ -39,6 +40,7 @@ from levywalk.fleet.protocol.records import (
     Known,
     Line,
     NewGeneration,
+    NewSize,
     Own,
     RegisterValue,
     SilentNeighbour,
@@ -71,7 +73,7 @@ digests = st.binary(max_size=32)
 memories = arrays(np.uint8, MEMORY)
 tokens = st.builds(
     Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints,
-    ints, counts, counts, digests, ints, counts,
+    ints, counts, counts, digests, ints, counts, counts,
 )  # fmt: skip
 signatures = st.binary(max_size=64)
 certificates = st.builds(Certificate, ints, epochs, counts, ints, ints, digests, signatures)
@@ -82,6 +84,8 @@ rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
 pardons = st.builds(Pardon, ints, epochs, signatures)
 revocations = st.builds(Revocation, ints, epochs, signatures)
+means = st.floats(0.0, allow_infinity=False)
+sizes = st.builds(FleetSize, counts, counts, means, signatures)
 lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -130,6 +134,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "end": st.none() | ends,
     "liars": st.lists(lies, max_size=3).map(tuple),
     "revoked": st.lists(revocations, max_size=3).map(lambda words: Revocations(tuple(words))),
+    "size": st.none() | sizes,
     "starts": st.none()
     | st.builds(
         Starts,
@@ -149,6 +154,7 @@ lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Began, epochs, epochs, counts),
     st.builds(SilentNeighbour, epochs, counts, counts, ints),
     st.builds(BudgetSpent, epochs, counts, counts),
+    st.builds(NewSize, epochs, counts, counts, counts, counts, means),
     st.builds(NewGeneration, epochs, counts, counts, counts, st.sampled_from(REASONS), ints),
     st.builds(
         Measured,
@@ -211,7 +217,7 @@ def test_bytes_that_were_cut_or_prolonged_are_refused(value: Any, data: st.DataO
         decode(original + data.draw(st.binary(min_size=1, max_size=9)), KEPT, LIMITS)
 
 
-@given(data=st.binary(max_size=400), number=st.integers(0, 23))
+@given(data=st.binary(max_size=400), number=st.integers(0, 45))
 def test_no_bytes_do_harm(data: bytes, number: int) -> None:
     for one in (data, bytes([codec.FORMAT, number]) + data):
         with suppress(Malformed):
@@ -300,18 +306,20 @@ def test_the_format_is_what_it_was() -> None:
         NewGeneration(FIRST, 1, 2, 3, REASONS[1], 4),
         SilentNeighbour(FIRST, 1, 2, 3),
     )
+    grown = (NewSize(FIRST, 1, 2, 3, 4, 5.0), FleetSize(1, 9, 3.5, b"signature"))
     # kinds that were added later
-    later = {Measured, Starts, StartChain, Revocations, *map(type, remembered)}
+    later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
     private = (Spending(7, first=True), BudgetSpent(FIRST, 1, 7))
     later |= set(map(type, private))
-    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "68bb5f19bce98088"
+    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "a4031a866a6b63f6"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "cb94044b4ddc3b81"
-    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "073d483fb11df027"
-    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec2aeef065104d3d"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "7881a9a242831c4a"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "cce8a7d01d26b76e"
+    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ca424b4f6d9aa65a"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
-    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "77ed3fde167ccc1d"
-    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "cc2116127e960dc5"
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "00f2c447481d4dbf"
+    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "9dd27d2727af14ab"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "96206d74e9149c73"
 
 
 # What no node could have written
@@ -394,6 +402,7 @@ def test_what_travels_is_part_of_the_digest_and_read_only_after_reading() -> Non
     assert token._replace(memory=np.empty(0, np.uint8)).digest() != token.digest()
     assert token._replace(came_from=3).digest() != token.digest()
     assert token._replace(small_messages=3).digest() != token.digest()
+    assert token._replace(size=1).digest() != token.digest()
     found = decode_slot("final", encode(token), LIMITS)
     assert isinstance(found, Token)
     assert found.digest() == token.digest()
@@ -470,15 +479,14 @@ def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
 
 
 def test_another_format_is_refused_by_its_number() -> None:
-    with pytest.raises(Malformed, match="format 2 was expected, got 1, of another version"):
+    with pytest.raises(Malformed, match="format 3 was expected, got 1, of another version"):
         decode_slot("known", b"\x01" + encode(Known(FIRST, 1))[1:], LIMITS)
 
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(
         Malformed,
-        match="Visit or Archived or Began or Measured or NewGeneration or SilentNeighbour or "
-        "BudgetSpent was",
+        match=r"Visit or Archived or Began or .* or SilentNeighbour or BudgetSpent or NewSize was",
     ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):

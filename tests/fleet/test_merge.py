@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
-from levywalk.errors import InvalidParameter
+from levywalk.errors import InvalidParameter, InvalidTrace
 from levywalk.fleet.operate.fleet_status import NodeView
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import merge, winning_chain
@@ -129,6 +131,20 @@ def test_a_lost_log_is_refused_by_the_steps_that_are_missing_or_marked():
         trace.provenance["fleet"]["lost_updates"] is None
     )  # node 1 began an epoch, and nobody knows from which
     assert trace.visits[0, 2] == 3
+
+
+@pytest.mark.parametrize("name", ["walk.nc", "walk.npz"])
+def test_a_trace_with_gaps_can_be_read_again(tmp_path, name):
+    trace = merge(three_epochs() | {1: []}, fleet_of(8), missing="mark")
+    trace.save(tmp_path / name)
+    found = lw.load_trace(tmp_path / name)
+    np.testing.assert_array_equal(found.walk, trace.walk)
+    np.testing.assert_array_equal(found.step, trace.step)
+    for missing in ([0, 1, 2, 3], [0, 1, 2, 3, 99], "all", [True] * 5):  # gaps that nobody tells
+        about = trace.provenance["fleet"] | {"missing": missing}
+        replace(trace, provenance=trace.provenance | {"fleet": about}).save(tmp_path / name)
+        with pytest.raises(InvalidTrace, match="contradicts itself"):
+            lw.load_trace(tmp_path / name)
 
 
 def test_a_walk_that_is_not_over_ends_at_the_last_model():

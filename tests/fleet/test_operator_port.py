@@ -150,6 +150,20 @@ def test_the_model_and_the_trace_are_those_of_the_folder(
     assert there.provenance["fleet"]["data"] == "elsewhere"
 
 
+def test_a_model_that_was_handed_over_meanwhile_is_taken_from_its_guardian(
+    running: FleetFolder, away: Path
+) -> None:
+    remote = open_watched(away)
+    guarded = next(
+        copy for v in range(NODES) for copy in remote.copies(v) if copy.place == "guarded"
+    )
+    found = remote.fetched(guarded._replace(place="held"))  # no node holds it any more
+    assert (found.node, found.token.step) == (guarded.node, guarded.token.step)
+    np.testing.assert_array_equal(found.token.model, remote.fetched(guarded).token.model)
+    with pytest.raises(InvalidParameter, match="has no held model now"):
+        remote._model(remote._doors[guarded.node], "held")
+
+
 def test_logs_and_doctor_from_elsewhere(running: FleetFolder, away: Path) -> None:
     fleet = open_watched(away)
     reports = fleet.reports()

@@ -17,6 +17,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.revocation import Revocation
@@ -49,6 +50,7 @@ from tests.fleet.test_codec import (
     links,
     revocations,
     scores,
+    sizes,
     token_with,
     tokens,
 )
@@ -63,6 +65,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     EpochLink: links,
     Lie: lies,
     Revocation: revocations,
+    FleetSize: sizes,
     Ending: ends,
     int: counts,
     bool: st.booleans(),
@@ -125,6 +128,7 @@ EXAMPLES: dict[str, Message] = {
         messages.Sighting(b"o" * 16, 2, b"l" * 16, 3, True, b"a" * 16),
         messages.Question(FIRST, 1, 2, 3, b"l" * 408),
         messages.Answer(FIRST, 1, 2, 3, b"v" * 8),
+        messages.Sized(FleetSize(1, 9, 3.5, b"s")),
     ]
 }
 
@@ -171,6 +175,8 @@ def test_the_format_is_what_it_was() -> None:
     """
     revoked = encode_frame(PEER, EXAMPLES["Revoked"], b"c")[0]
     assert hashlib.sha256(revoked).hexdigest()[:16] == "e2b4d3328f1fa392"
+    grown = encode_frame(PEER, EXAMPLES["Sized"], b"c")[0]
+    assert hashlib.sha256(grown).hexdigest()[:16] == "0ed0751228bc6e5d"
     later = (messages.Question, messages.Answer)  # messages that were added later
     added = b"".join(encode_frame(PEER, EXAMPLES[kind.__name__], b"c")[0] for kind in later)
     assert hashlib.sha256(added).hexdigest()[:16] == "34d8635e41629e67"
@@ -179,12 +185,12 @@ def test_the_format_is_what_it_was() -> None:
         *(
             encode_frame(PEER, message, b"c")[0]
             for message in EXAMPLES.values()
-            if not isinstance(message, (*later, messages.Revoked))
+            if not isinstance(message, (*later, messages.Revoked, messages.Sized))
         ),
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "1b4f92dcfa6c3c6a"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "3787e7a25dbb3e60"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:

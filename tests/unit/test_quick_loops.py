@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import levywalk as lw
-import levywalk.engine.kernels.backend  # the suite watches what is loaded
 from tests.quick_loops import GROUP, QUICK, LoopGuard, kind_of
 
 SQUARES, LOGISTIC = (0, 0, False, False), (1, 0, False, False)

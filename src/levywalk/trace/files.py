@@ -239,20 +239,22 @@ def _metrics(arrays: dict[str, AnyArray], provenance: dict[str, Any], path: Path
 def _check_contents(trace: Trace, path: Path) -> None:
     """Refuse numbers that no run could have written."""
     n, step = len(trace.target), trace.step
-    nodes: list[AnyArray] = (
-        [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
-    )
+    gaps = _gaps(trace)
+    nodes: list[AnyArray] = [trace.final_node]
+    if trace.walk is not None:
+        nodes.append(trace.walk[~gaps])
     nowhere = trace.visits is None and trace.walk is None  # a model at every node: gossip
     least = -1 if nowhere else 0
     tokens = trace.provenance.get("tokens", 1)
     wrong = (
         not len(step)
-        or step[0] != 0
+        or step[0] < 0
+        or (step[0] > 0 and not gaps.any())
         or (np.diff(step) <= 0).any()
         or any(((array < least) | (array >= n)).any() for array in nodes)
         or (trace.walk is not None and trace.walk.shape[1] != step[-1])
         or not isinstance(tokens, int)
-        or (trace.visits is not None and (trace.visits.sum(axis=1) != tokens * step[-1]).any())
+        or (trace.visits is not None and _false_visits(trace, gaps, tokens))
         or not np.isfinite(trace.model).all()
         or not _possible_time(trace)
     )
@@ -260,6 +262,27 @@ def _check_contents(trace: Trace, path: Path) -> None:
         raise InvalidTrace(
             f"{path} contradicts itself (steps, nodes, visits, time or models); the file is damaged"
         )
+
+
+def _gaps(trace: Trace) -> AnyArray:
+    """Return where a recorded walk has gaps: a fleet that has lost disks does not know all of its
+    visits, and says at which steps (`levywalk fleet trace --missing mark`).
+    """
+    walk = np.zeros((len(trace.final_node), 0)) if trace.walk is None else trace.walk
+    found: AnyArray = np.zeros(walk.shape, dtype=bool)
+    about = trace.provenance.get("fleet")
+    missing = about.get("missing") if isinstance(about, dict) else None
+    if isinstance(missing, list) and all(type(one) is int for one in missing):
+        found[:, [one for one in missing if 0 <= one < walk.shape[1]]] = True
+        found &= walk == -1
+    return found
+
+
+def _false_visits(trace: Trace, gaps: AnyArray, tokens: int) -> bool:
+    """Return whether the visits are not as many as the updates that are known."""
+    assert trace.visits is not None
+    known = tokens * trace.step[-1] - gaps.sum(axis=1)
+    return bool((trace.visits.sum(axis=1) != known).any())
 
 
 def _possible_time(trace: Trace) -> bool:

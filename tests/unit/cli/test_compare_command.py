@@ -88,6 +88,7 @@ def test_it_writes_all_and_its_experiment_file_gives_the_same_results(
     assert found["UnifRW"]["final_error"] == by_hand.table().loc["UnifRW", "final_error"]
 
 
+@pytest.mark.more
 def test_the_page_says_what_was_typed(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     done = compare("ring:20", "--designs", "mhlj", "--step-size", "theory", *QUICK, "--out", out)

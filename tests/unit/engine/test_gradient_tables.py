@@ -16,7 +16,7 @@ from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, table_rule
 from levywalk.engine.prepare import prepare
 from levywalk.schedule import Decaying
 from levywalk.updates import Saga
-from tests.limits import mostly_more, mostly_soak
+from tests.limits import mostly_soak
 
 drive = importlib.import_module("levywalk.engine.drive")
 resume = importlib.import_module("levywalk.engine.resume")
@@ -134,9 +134,10 @@ WALKS = {
 OWN_LOOPS = ("iid_weighted", "mhda")  # each is compiled, for seconds
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name",
-    mostly_more(WALKS, lambda name: name == "oldest_neighbour", lambda name: name in OWN_LOOPS),
+    mostly_soak(WALKS, lambda name: name not in OWN_LOOPS),
 )
 def test_every_walk_can_be_made_before_the_updates(name, monkeypatch):
     monkeypatch.setattr(walk_then_update, "_LONGEST", 50)  # so that pieces end between marks
@@ -168,6 +169,7 @@ def test_a_model_that_overflows_rests_at_its_last_finite_value():
     )
 
 
+@pytest.mark.more
 def test_a_run_with_a_table_can_be_resumed(tmp_path):
     problem, file, saved = PROBLEMS["squares"], tmp_path / "run.npz", []
     save = resume.StateFile.save

@@ -65,7 +65,9 @@ def by_hand(network, scores, jump, seed, start, steps):
     return walk, v, hops, transfers, passes
 
 
-@pytest.mark.parametrize("backend", ["reference", "kernel"])
+@pytest.mark.parametrize(
+    "backend", mostly_more(["reference", "kernel"], lambda name: name == "reference")
+)
 @pytest.mark.parametrize(
     "design", [lw.unif_rw(), lw.weight_rw(), lw.mhlj(0.4)], ids=lambda design: design.name
 )
@@ -173,6 +175,7 @@ def test_walks_alone_are_those_of_run():
         assert np.array_equal(run.target, alone.target)
 
 
+@pytest.mark.usefixtures("reference_only")
 def test_starts_are_nodes_with_data():
     network, problem = the_network(), idle_problem()
     for start in ("uniform", "target", "stationary"):
@@ -222,6 +225,7 @@ def test_nodes_that_are_refused(node, said):
         lw.LeastSquares(np.ones((4, 1)), np.arange(4.0), node=node, idle=idle)
 
 
+@pytest.mark.usefixtures("reference_only")
 def test_errors_name_a_remedy_that_works():
     features, targets, node = samples()
     with pytest.raises(lw.InvalidData, match="pass the model on with idle='pass'"):

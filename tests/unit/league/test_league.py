@@ -210,6 +210,7 @@ def test_a_league_is_written_and_resumed(tmp_path):
     assert [file.stat().st_mtime_ns for file in stored] == changed  # nothing was computed again
 
 
+@pytest.mark.more
 def test_the_command_checks_goals(tmp_path, monkeypatch):
     newton = ("oldest_neighbour + newton_token", "depth_first_tour + newton_token")
     effort = dataclasses.replace(TINY, pairs=pairs_named((*newton, "mhda + point_saga")))
@@ -223,6 +224,7 @@ def test_the_command_checks_goals(tmp_path, monkeypatch):
     assert "not met: Newton token with the tour on ring" in missed.output
 
 
+@pytest.mark.more
 def test_a_league_is_written_without_the_results_that_failed(tmp_path, monkeypatch):
     broken = dataclasses.replace(named("mhda + point_saga"), options={"no such option": 1})
     effort = dataclasses.replace(TINY, pairs=(*TINY.pairs, broken))
@@ -240,6 +242,7 @@ def test_a_league_is_written_without_the_results_that_failed(tmp_path, monkeypat
         assert missing in text.replace("<wbr>", "")
 
 
+@pytest.mark.more
 def test_a_dry_run_says_what_is_missing_and_computes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes, "QUICK", TINY)
     arguments = ["league", "--quick", "--workers", "2", "--out", str(tmp_path)]
@@ -265,6 +268,7 @@ def test_longer_cells_are_estimated_longer():
     assert 20 * 60 < left_of(FULL.networks, FULL, Path("none"))[2] < 2 * 75 * 60  # two cores
 
 
+@pytest.mark.more
 def test_the_costs_of_the_column_time_can_be_chosen(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes, "QUICK", TINY)
     league({"ring": RING}, TINY, tmp_path, workers=0)
@@ -283,6 +287,7 @@ def test_the_costs_of_the_column_time_can_be_chosen(tmp_path, monkeypatch):
     assert "alike at all nodes" in str(refused.exception)
 
 
+@pytest.mark.more
 def test_results_are_put_into_the_docs(tmp_path):
     document, _ = league({"ring": RING}, TINY, tmp_path, workers=0)
     page = (Path(__file__).parents[3] / "docs" / "league.md").read_text(encoding="utf-8")

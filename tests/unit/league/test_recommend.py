@@ -16,6 +16,7 @@ RING = lw.ring(60)
 DATA = lw.heterogeneous(60, dim=4, important=1, seed=2)
 
 
+@pytest.mark.more
 def test_one_lap_of_a_ring():
     best = lw.recommended(RING, DATA)
     assert best.update.name == "newton_token"
@@ -26,6 +27,7 @@ def test_one_lap_of_a_ring():
     assert best.estimate == trace.transfers[0, -1] - 1  # the last update is before the last move
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("goal", GOALS)
 def test_a_first_order_recommendation_reaches_its_accuracy(goal):
     network, problem = lw.erdos_renyi(60, 0.2, seed=1), lw.heterogeneous(60, dim=4, seed=3)

@@ -21,6 +21,7 @@ RING = lw.ring(N)
 DATA = lw.heterogeneous(N, dim=4, important=1, seed=2)
 
 
+@pytest.mark.more
 def test_one_lap_of_a_ring_is_what_the_newton_token_takes():
     # Exact once every node was seen, whatever the draws: one lap; a question and an answer for
     # each of the two neighbours.
@@ -53,6 +54,7 @@ def test_a_step_size_at_its_limit_is_not_taken():
     assert _safest([None, None]) is None
 
 
+@pytest.mark.more
 def test_what_is_too_long_for_a_trial_is_estimated_longer_than_it():
     assert tried(RING, DATA, lw.mhda(), lw.point_saga(), 1e-30, seed=0) is None
     best = lw.recommended(RING, DATA, allow=("mhda", "point_saga"), accuracy=1e-30)
@@ -60,6 +62,7 @@ def test_what_is_too_long_for_a_trial_is_estimated_longer_than_it():
     assert "is estimated to take" in best.why
 
 
+@pytest.mark.more
 def test_a_recommendation_says_whether_it_was_tried():
     assert "in a trial of 4 walks" in lw.recommended(RING, DATA).why
     assert "is estimated to take" in lw.recommended(RING, DATA, trial=False).why
@@ -69,6 +72,7 @@ def test_a_recommendation_says_whether_it_was_tried():
     assert not can_be_tried(wide)
 
 
+@pytest.mark.more
 def test_what_did_not_get_there_in_its_trial_comes_last():
     # Along least-used edge Point-SAGA does not get there on a ring of cliques; its estimate in
     # seconds is short, because it asks nobody.

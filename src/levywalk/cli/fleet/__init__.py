@@ -7,6 +7,7 @@ import typer
 from levywalk.cli.fleet.budget import BUDGET_EXAMPLES, budget
 from levywalk.cli.fleet.export import MODEL_EXAMPLES, TRACE_EXAMPLES, model, trace
 from levywalk.cli.fleet.init import INIT_EXAMPLES, init
+from levywalk.cli.fleet.join import join
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
 from levywalk.cli.fleet.maintain import (
     doctor,
@@ -54,6 +55,7 @@ app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)
 app.command(short_help="Give the nodes new keys, without a stop.")(rotate)
+app.command(short_help="Add a new node to a running fleet.")(join)
 app.command(short_help="Shut one node out for good; all nodes learn it.")(revoke)
 app.command(
     epilog=OPERATOR_EXAMPLES, short_help="Make a folder with which an operator elsewhere asks."

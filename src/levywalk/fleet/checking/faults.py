@@ -24,6 +24,7 @@ silent     a guardian is told that its holder is silent, which may not be true
 rumour     a node is told that a neighbour is gone for ever, which may not be true
 revive     a node is told to continue the walk from its own copy, although the walk may be alive
 joins      a new edge
+grows      the operator tells a node a new size of the fleet: another L̄, and one node more
 leaves     a node is asked to leave
 =========  =========================================================================================
 
@@ -78,6 +79,7 @@ WITH_PRIVACY = (
     ("oldest_neighbour", "sgd"),
 )
 PRIVACY = "clip=1,noise=2,budget=4.4,scores=public"
+GROWING = (("mhlj", "sgd"), ("weight_rw", "sgd"), ("unif_rw", "saga"), ("mhlj", "saga"))
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
 KINDS = (
@@ -259,8 +261,34 @@ def draw_with_privacy(seed: int) -> FaultSchedule:
     return draw(seed, design=design, update=update, privacy=PRIVACY)
 
 
-def drawing(*, memory: bool = False, privacy: bool = False) -> Callable[[int], FaultSchedule]:
-    """Return the function that draws schedules of such methods."""
+def draw_growing(seed: int) -> FaultSchedule:
+    """Draw a schedule in which the fleet grows three times, of a method whose updates depend on its
+    size. The other faults are those of `draw`.
+
+    Examples
+    --------
+    >>> [fault.kind for fault in draw_growing(2).faults].count("grows")
+    3
+    """
+    design, update = GROWING[seed % len(GROWING)]
+    found = draw(seed, design=design, update=update)
+    rng = Random(seed + 3)
+    nodes = _network(found.network, found.nodes).n
+    grows = [
+        ScheduledFault(
+            round(rng.uniform(0.0, found.until / 2), 2), "grows", (rng.randrange(nodes),)
+        )
+        for _ in range(3)
+    ]
+    return replace(found, faults=tuple(sorted([*found.faults, *grows])))
+
+
+def drawing(
+    *, memory: bool = False, privacy: bool = False, grows: bool = False
+) -> Callable[[int], FaultSchedule]:
+    """Return the function that draws schedules of such methods, or of fleets that grow."""
+    if grows:
+        return draw_growing
     return draw_with_privacy if privacy else draw_with_memory if memory else draw
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from levywalk.fleet.checking.growing import SizeAt, size_of, sizes_along, sizes_told
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, MemoryWatch
 from levywalk.fleet.checking.spent_watch import SpentWatch
 from levywalk.fleet.checking.violation import Violation
@@ -42,6 +43,7 @@ from levywalk.fleet.protocol.records import (
     Held,
     HeldStatus,
     Line,
+    NewSize,
     RegisterValue,
 )
 from levywalk.fleet.protocol.terms import GuardianPolicy
@@ -83,6 +85,7 @@ class Invariants:
         self.visits: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
         self.began: dict[Epoch, tuple[Epoch, int]] = {}
         self.archived: list[tuple[int, Archived]] = []
+        self.sizes: dict[tuple[int, NewSize], NewSize] = {}
         self.regenerated: set[Epoch] = set()
         self.revived: dict[Place, int] = {}  # copies that the operator has revived, and where
         self.forgotten: set[Place] = set()  # registers on disks that are lost
@@ -145,6 +148,9 @@ class Invariants:
                     f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and "
                     f"{line}",
                 )
+        elif isinstance(line, NewSize):
+            self.sizes[v, line] = line
+            self._note(v, self.sizes, (v, line))
         elif isinstance(line, Archived):
             self.archived.append((v, line))
 
@@ -370,7 +376,13 @@ class Invariants:
             remembered = self.memory.judge(chain, nodes, misled=self.misled)
         passed = self.spent.passed.keys()
         still = {at.step for _, at in walk if (Epoch(*at.token_epoch), at.step) in passed}
-        check_replay(self.fleet, nodes, final, remembered, models, still)
+        sizes = {}
+        if self.sizes:
+            first = size_of(self.fleet, self.fleet.network.n)
+            means = tuple(phase.mean_score for phase in self.fleet.published.phases)
+            told = sizes_told(self.sizes.values())
+            sizes = sizes_along(chain, told, SizeAt(*first[1:3], means))
+        check_replay(self.fleet, nodes, final, remembered, models, still, sizes)
         return self._count(chain, final, policy)
 
     def _chain(self, epoch: Epoch) -> list[tuple[Epoch, int]]:

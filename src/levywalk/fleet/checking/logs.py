@@ -39,10 +39,11 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
+from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
-from levywalk.fleet.checking.walk_replay import check_replay, typed
+from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -54,6 +55,7 @@ from levywalk.fleet.protocol.records import (
     HeldStatus,
     Line,
     NewGeneration,
+    NewSize,
     SilentNeighbour,
 )
 from levywalk.fleet.protocol.terms import GuardianPolicy
@@ -122,7 +124,10 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
             if '"level": "error"' in line or line.startswith("Traceback"):
                 raise Violation("crash", f"{path}: {line}")
     logs = pieces(folder)
-    judged = judge(fleet, logs)
+    founded = Manifest.parse(Manifest.read(folder / "manifest.json").text)
+    means = tuple(phase.mean_score for phase in founded.published.phases)
+    first = SizeAt(founded.nodes, founded.mean_smoothness, means)
+    judged = judge(fleet, logs, first)
     status = FleetFolder.open(folder).status()
     least, most = status["lost_updates"], status["lost_updates_at_most"]
     exact = len(logs) == fleet.network.n  # otherwise a disk was lost
@@ -134,8 +139,13 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
     return judged._replace(shown=(least, most))
 
 
-def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
+def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> Judged:
     """Check everything about a fleet; raise `Violation` for the first error.
+
+    Parameters
+    ----------
+    first
+        The size for which the fleet was created, if nodes have joined it since.
 
     Examples
     --------
@@ -155,14 +165,17 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     _check_fences(visits, [one for epoch, one in began.items() if epoch not in revived])
     _check_whole(visits, began)
     lineage = _lineage(began)
+    told = sizes_told(line for piece in logs for line in piece.lines)
+    sizes = Grown(first, told) if told and first is not None else None
+    along = {} if sizes is None else sizes.along([(one.epoch, one.base) for one in lineage])
     winning = _winning(visits, lineage)
     private = fleet.published.privacy is not None
     passed = _check_budgets(fleet, logs) if private else set()
     if private and fleet.real:
         models = check_changes(fleet, visits, passed)
     else:
-        models = 0 if remembers or private else _check_models(fleet, visits, began)
-        models += _check_last(fleet, winning, logs, passed)
+        models = 0 if remembers or private else _check_models(fleet, visits, began, sizes)
+        models += _check_last(fleet, winning, logs, passed, along)
     lost = _lost(fleet, visits, lineage, revived)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation(
@@ -190,7 +203,7 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
             if isinstance(line, Archived):
                 archived.append((v, line))
                 continue
-            if isinstance(line, Measured | NewGeneration | SilentNeighbour | BudgetSpent):
+            if isinstance(line, Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize):
                 continue  # the visit after it tells where
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
@@ -279,7 +292,20 @@ def _winning(visits: Visits, lineage: list[Began]) -> list[tuple[int, Visit]]:
     ]
 
 
-def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> int:
+class Grown(NamedTuple):
+    """The size for which a fleet was created, and those that its logs tell."""
+
+    first: SizeAt
+    told: dict[Epoch, dict[int, SizeAt]]
+
+    def along(self, lineage: Sequence[tuple[Epoch, int]]) -> dict[int, SizeAt]:
+        """Return from which steps of a walk on which size was used."""
+        return sizes_along(lineage, self.told, self.first)
+
+
+def _check_models(
+    fleet: Fleet, visits: Visits, began: dict[Epoch, Began], sizes: Grown | None
+) -> int:
     """Check I7 at every model in the logs, epoch by epoch; return how many there were."""
     update = fleet.published.update
     assert isinstance(update, Sgd)
@@ -296,6 +322,7 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached",
             )
         x = at[own.parent, own.base]
+        used = None if sizes is None else sizes.first
         steps = visits.get(epoch, {})
         for t in range(own.base, max(steps, default=own.base - 1) + 1):
             if (epoch, t) in bases:
@@ -313,7 +340,11 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
                 i, word = fleet.index(v), partial(fleet.key(v).word, t)
                 gradient = update.gradient(fleet.problem, i, x, word)
-                x = typed(fleet, x - gamma * (phase.bound.weights[i] * gradient))
+                weight = phase.bound.weights[i]
+                if sizes is not None and used is not None:
+                    used = sizes.told.get(epoch, {}).get(t, used)
+                    weight = weight_at(fleet, v, 0, used)
+                x = typed(fleet, x - gamma * (weight * gradient))
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 
@@ -331,6 +362,7 @@ def _check_last(
     winning: list[tuple[int, Visit]],
     logs: Sequence[Piece],
     passed: set[tuple[Epoch, int]],
+    sizes: dict[int, SizeAt],
 ) -> int:
     """Check that the newest model on any disk is that of the winning walk; if nodes remember, also
     every model in their logs (I8). Return how many of those there were.
@@ -347,12 +379,12 @@ def _check_last(
     walk = [*(v for v, _ in steps), -1]
     remembers, private = fleet.published.remembers, fleet.published.privacy is not None
     if not remembers and not private:
-        check_replay(fleet, walk, last)
+        check_replay(fleet, walk, last, sizes=sizes)
         return 0
     models = {line.step: line.model for _, line in steps if line.model is not None}
     still = {line.step for _, line in steps if (Epoch(*line.token_epoch), line.step) in passed}
     remembered = _remembered(fleet, logs, last) if remembers else NOTHING_REMEMBERED
-    check_replay(fleet, walk, last, remembered, models, still)
+    check_replay(fleet, walk, last, remembered, models, still, sizes)
     return len(models)
 
 

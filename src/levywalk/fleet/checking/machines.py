@@ -111,6 +111,7 @@ class Machines:
         self.healed = False
         self.said: set[int] = set()  # dead nodes that the operator has reported
         self.joined: list[tuple[int, int]] = []
+        self.sizes = 0  # versions of the fleet's size that the operator has told
         self._order = 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         n, drift = self.fleet.network.n, schedule.drift

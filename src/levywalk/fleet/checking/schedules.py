@@ -119,12 +119,17 @@ def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
 
 
 def sweep(
-    seeds: Iterable[int], make: Maker = genuine, *, memory: bool = False, privacy: bool = False
+    seeds: Iterable[int],
+    make: Maker = genuine,
+    *,
+    memory: bool = False,
+    privacy: bool = False,
+    grows: bool = False,
 ) -> ScheduleOutcome:
     """Play the schedules of these seeds, and collect the failures.
 
     With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
-    methods with privacy.
+    methods with privacy, with ``grows`` those of fleets that grow.
 
     Examples
     --------
@@ -133,7 +138,7 @@ def sweep(
     """
     total = ScheduleOutcome()
     for seed in seeds:
-        schedule = drawing(memory=memory, privacy=privacy)(seed)
+        schedule = drawing(memory=memory, privacy=privacy, grows=grows)(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:

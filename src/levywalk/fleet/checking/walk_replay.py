@@ -14,6 +14,7 @@ import numpy as np
 from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
+from levywalk.fleet.checking.growing import SizeAt
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
@@ -21,7 +22,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
 from levywalk.privacy.private_data import PrivateData
 from levywalk.updates import LocalData, Sgd
-from levywalk.walks import DetectorState
+from levywalk.walks import DetectorState, Uniform, as_target
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an update that overflows is part of the rule
@@ -32,6 +33,7 @@ def check_replay(
     remembered: Remembered = NOTHING_REMEMBERED,
     models: Mapping[int, Floats] | None = None,
     passed: Collection[int] = (),
+    sizes: Mapping[int, SizeAt] | None = None,
 ) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
     token's model; and I8, for updates with memory.
@@ -44,11 +46,14 @@ def check_replay(
         Models before some steps of that walk, which are compared as well for updates with memory.
     passed
         Steps without an update, because the node's budget of privacy was spent.
+    sizes
+        The size of the fleet from some steps on, if nodes have joined it; step 0 must be there.
     """
+    sizes = sizes or {}
     published = fleet.published
     update = published.update
     if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
-        check_memory_replay(fleet, walk, final, remembered, models or {}, passed)
+        check_memory_replay(fleet, walk, final, remembered, models or {}, passed, sizes)
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
@@ -59,7 +64,8 @@ def check_replay(
         step_size = min(float(here.step_sizes(t, t + 1)[0]), here.published.most)
         i, word = fleet.index(v), partial(fleet.key(v).word, t)
         gradient = update.gradient(fleet.problem, i, x, word)
-        scaled = here.bound.weights[i] * gradient
+        own = _weight(fleet, v, phase, sizes, t) if sizes else here.bound.weights[i]
+        scaled = own * gradient
         moved = typed(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():
             diverged = t
@@ -89,7 +95,8 @@ def check_memory_replay(
     final: Token,
     remembered: Remembered,
     models: Mapping[int, Floats],
-    passed: Collection[int] = (),
+    passed: Collection[int],
+    sizes: Mapping[int, SizeAt],
 ) -> None:
     """Check I7 and I8 for any update: its own methods along the walk give the token's model, and
     what each node has on its disk after a visit. Where memory starts again is part of the walk, and
@@ -100,23 +107,28 @@ def check_memory_replay(
     """
     method = fleet.published.method
     update, detector = method.update, method.detector
-    places = {v: LocalData(fleet.problem, fleet.index(v), method.n) for v in set(walk)}
+    n = method.n
     carried = _first_carried(fleet)
     kept: dict[tuple[int, int], dict[str, AnyArray]] = {}
     x, at, averages = typed(fleet, fleet.x0), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
         if t in remembered.starts:
             carried, kept = _first_carried(fleet), {}
+        if t in sizes:
+            n = sizes[t].nodes - fleet.published.idle
+        place = LocalData(fleet.problem, fleet.index(v), n)
         if t in models and not np.array_equal(models[t], x):
             raise Violation("I8", f"the model before step {t} at node {v} is not the replay's")
         if t in passed:
             continue
-        sizes = Sizes(method.dim, int(fleet.network.degree[v]), places[v].n_samples)
-        first = memory_arrays(update.node_memory, sizes)
+        shape = Sizes(method.dim, int(fleet.network.degree[v]), place.n_samples)
+        first = memory_arrays(update.node_memory, shape)
         own = kept.setdefault((v, remembered.disks.get(t, 0)), first)
         phase = method.phases[at]
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
-        local: LocalData = places[v]
+        if sizes:
+            weight = _weight(fleet, v, at, sizes, t)
+        local: LocalData = place
         if method.privacy is not None:
             local = PrivateData(local, method.privacy.privacy, weight, fleet.noise(t), left=1)
         given = (Memory(Slots(carried), Slots(own)), local, weight)
@@ -140,6 +152,22 @@ def check_memory_replay(
             detector = None
     if not np.array_equal(final.model, x):
         raise Violation("I7", f"the model is {final.model}, the replay of its walk gives {x}")
+
+
+def _weight(fleet: Fleet, v: int, phase: int, sizes: Mapping[int, SizeAt], t: int) -> float:
+    return weight_at(fleet, v, phase, sizes[max(step for step in sizes if step <= t)])
+
+
+def weight_at(fleet: Fleet, v: int, phase: int, size: SizeAt) -> float:
+    """Return w(v) = t̄/t_v in a fleet of some size."""
+    part, mean = fleet.design.phases[phase], size.mean_smoothness
+    if not part.reweight or isinstance(as_target(part.target), Uniform):
+        return 1.0
+    own = np.array([fleet.problem.smoothness[fleet.index(v)]])
+    degree = np.array([fleet.network.degree[v]])
+    rounded = size.mean_scores[phase] if size.mean_scores else mean
+    assert rounded is not None
+    return rounded / float(as_target(part.target).scores(degree, own, mean)[0])
 
 
 def _first_carried(fleet: Fleet) -> dict[str, AnyArray]:

@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, FaultSchedule, ScheduledFault
+from levywalk.fleet.checking.growing import size_of
 from levywalk.fleet.checking.machines import Machines, Maker, genuine
 from levywalk.fleet.protocol.events import (
     Gone,
     Joins,
     Leaves,
+    Resize,
     Revive,
     Silent,
 )
@@ -71,6 +73,7 @@ class World(Machines):
             "rumour": self._rumour,
             "revive": self._revive,
             "joins": self._join,
+            "grows": self._grow,
             "leaves": self._leave,
         }
         for fault in schedule.faults:
@@ -208,6 +211,15 @@ class World(Machines):
         self.joined.append((a, b))
         self.receive(a, Joins(b))
         self.receive(b, Joins(a))
+
+    def _grow(self, fault: ScheduledFault) -> None:
+        """Let the operator tell a node the next size, if it runs."""
+        if self.sites[fault.nodes[0]].node is None:
+            return
+        self.sizes += 1
+        first = size_of(self.fleet, self.fleet.network.n, self.sizes)
+        nodes, mean = first.nodes + self.sizes, first.mean_smoothness * (1.0 + self.sizes / 7)
+        self.receive(fault.nodes[0], Resize(first._replace(nodes=nodes, mean_smoothness=mean)))
 
     def _leave(self, fault: ScheduledFault) -> None:
         self.receive(fault.nodes[0], Leaves())

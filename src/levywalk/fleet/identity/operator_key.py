@@ -22,10 +22,11 @@ from levywalk.fleet.identity.key_files import (
 from levywalk.fleet.identity.library import Ed25519PrivateKey, Encoding, PublicFormat
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.evidence import Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.revocation import Revocation
 
 OPERATOR_KEY = "operator.key"
-_Word = TypeVar("_Word", Certificate, Pardon, Revocation)
+_Word = TypeVar("_Word", Certificate, Pardon, Revocation, FleetSize)
 
 
 class OperatorKey:

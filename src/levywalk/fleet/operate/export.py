@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.records import (
     BudgetSpent,
     Line,
     NewGeneration,
+    NewSize,
     SilentNeighbour,
 )
 from levywalk.fleet.protocol.tensors import Tensor
@@ -176,6 +177,6 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 def _place(line: Line) -> tuple[Epoch, int]:
     """Return the position of a line in the walk."""
-    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour | BudgetSpent):
+    if isinstance(line, Visit | Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -42,6 +42,7 @@ from levywalk.fleet.runtime.own_disk import SurvivingCopy, surviving_copies
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.setup.operator_folder import OPERATOR_FILE
+from levywalk.fleet.setup.size_file import newest_size, sized
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore
 from levywalk.whole_files import write_whole
@@ -85,7 +86,10 @@ class FleetFolder:
             files[file.id] = file
         if not files:
             raise InvalidParameter(f"{path} has no nodes: there is no node-*/node.toml in it")
-        return cls(path, Manifest.read(path / MANIFEST), dict(sorted(files.items())))
+        founded = Manifest.parse(Manifest.read(path / MANIFEST).text)
+        places = [path, *(file.manifest.parent for file in files.values())]
+        manifest = sized(founded, newest_size(places, founded))
+        return cls(path, manifest, dict(sorted(files.items())))
 
     # Status
 

@@ -119,6 +119,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "let in again": lambda a: (
         f"node {_other(a)}, which had lied, may take part again: the operator has said so"
     ),
+    "size": lambda a: f"the fleet has {a.get('nodes')} nodes now (version {a.get('version')})",
     "revoked": lambda a: (
         f"node {_other(a)} was revoked by the operator: nothing is taken from it any more"
     ),

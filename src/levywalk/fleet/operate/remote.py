@@ -164,10 +164,12 @@ class RemoteFleet:
     def fetched(self, copy: Copy) -> Copy:
         """Return a copy with its numbers; it may have gone on meanwhile."""
         door, limits = self._doors[copy.node], self.manifest.limits
-        most = 2 * self.manifest.published.method.token_bytes + (1 << 16)
-        answer = door.ask(
-            {"do": "model", "place": copy.place}, timeout=_MODEL_SECONDS, most_record=most
-        )
+        try:
+            answer = self._model(door, copy.place)
+        except InvalidParameter:
+            if copy.place != "held":
+                raise
+            answer = self._model(door, "guarded")  # whoever has handed the model over guards it
         try:
             if len(answer.records) != 1:
                 raise Malformed("one model was asked for")
@@ -178,6 +180,11 @@ class RemoteFleet:
         if why is not None:
             raise door.strange(why)
         return copy._replace(token=token)
+
+    def _model(self, door: Door, place: str) -> DoorAnswer:
+        most = 2 * self.manifest.published.method.token_bytes + (1 << 16)
+        question = {"do": "model", "place": place}
+        return door.ask(question, timeout=_MODEL_SECONDS, most_record=most)
 
     def survivors(self, node: int) -> Iterator[SurvivingCopy]:
         """Yield copies of the model from which the walk could be revived."""

@@ -130,6 +130,7 @@ _STATUS: dict[str, Check] = {
     "leaving": _flag,
     "liars": _by_node(_epoch),
     "revoked": _list(_count),
+    "size": _or_none(_list(_count)),
     "fenced": _or_none(_text),
     "state_folders": _or_none(_table(own=_text, seen=_by_node(_list(_text)))),
     "spent": _or_none(_count),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.evidence import Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.protocol.revocation import Revocation
@@ -127,6 +128,12 @@ class Revoke(NamedTuple):
     word: Revocation
 
 
+class Resize(NamedTuple):
+    """The operator says how many nodes the fleet has."""
+
+    size: FleetSize
+
+
 class Joins(NamedTuple):
     """The operator adds an edge to a node."""
 
@@ -150,6 +157,7 @@ Event = (
     | Revive
     | Pardoned
     | Revoke
+    | Resize
     | Joins
     | Leaves
 )

@@ -74,7 +74,9 @@ class Guardian(NextNode):
     def _renew(self, sender: int, message: Renew, now: float) -> None:
         """Keep a newer copy, if the register is empty; if it is the last one, the walk is over."""
         token = message.token
-        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+        if self._behind(sender, token.epoch) or self._lacks_size(sender, token):
+            return
+        if self.published.refuses(token) is not None:
             return
         guarded = self._mine(sender, token.epoch, token.seq)
         if guarded is not None and guarded.register == RegisterValue.FINISHED:
@@ -184,7 +186,9 @@ class Guardian(NextNode):
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a neighbour's token, the first one or a restored one."""
         token = message.token
-        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+        if self._behind(sender, token.epoch) or self._lacks_size(sender, token):
+            return
+        if self.published.refuses(token) is not None:
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:

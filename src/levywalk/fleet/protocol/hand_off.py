@@ -133,8 +133,10 @@ class HandOff(Remembering):
                 break
             if self.made == self.burst or (self.site.idle and self.made == _PASSES):
                 break
-            if self.site.remembers and not self.made:
-                token = self._recall(token)
+            if not self.made:
+                token = self._with_size(token)
+                if self.site.remembers:
+                    token = self._recall(token)
             decided = self._decided(token, now)
             if decided is None:
                 asking = True

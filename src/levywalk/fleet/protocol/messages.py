@@ -23,6 +23,8 @@ message         from → to               meaning
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
 `Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
 `Revoked`       neighbour → neighbour   the operator has said that this node takes no part any more
+`Sized`         neighbour → neighbour   the operator has said how many nodes the fleet has; an
+                                        older version asks for a later one
 `Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
                                         of our edge
 `Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
@@ -41,6 +43,7 @@ from typing import NamedTuple
 from levywalk.fleet.protocol.certificate import Certificate as Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -151,6 +154,12 @@ class Revoked(NamedTuple):
     word: Revocation
 
 
+class Sized(NamedTuple):
+    """How many nodes the fleet has, as the operator has signed; version 0 asks for it."""
+
+    size: FleetSize
+
+
 class Heartbeat(NamedTuple):
     """A sign of life, with the epoch that the sender knows and its record of the edge to the
     receiver. The epoch has no authority: a receiver that knows a higher one sends its link.
@@ -231,6 +240,7 @@ Message = (
     | Fenced
     | Exposed
     | Revoked
+    | Sized
     | Heartbeat
     | Finished
     | Greeting

@@ -17,17 +17,17 @@ from levywalk.fleet.protocol.messages import (
     Refused,
 )
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
-from levywalk.fleet.protocol.revoking import Revoking
+from levywalk.fleet.protocol.resizing import Resizing
 from levywalk.fleet.protocol.token import FIRST
 
 
-class NextNode(Revoking):
+class NextNode(Resizing):
     """What a node does as the next node: prepare, activate, and forward certificates."""
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> None:
         """Store a token without using it yet."""
         token = message.token
-        if self._behind(sender, token.epoch):
+        if self._behind(sender, token.epoch) or self._lacks_size(sender, token):
             return
         why = self.published.refuses(token) or (
             "the node is leaving" if self.disk.own.leaving else None

@@ -23,6 +23,7 @@ from levywalk.fleet.protocol.events import (
     Leaves,
     Pardoned,
     Reached,
+    Resize,
     Revive,
     Revoke,
     SetTimer,
@@ -56,6 +57,7 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
     Revoked,
     Sighting,
+    Sized,
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
@@ -99,6 +101,7 @@ class Node(HandOff):
             Fenced: self._fenced,
             Exposed: self._exposed,
             Revoked: self._revoked,
+            Sized: self._sized,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
             Greeting: self._greeting,
@@ -119,9 +122,11 @@ class Node(HandOff):
             Revive: self._revive,
             Pardoned: self._pardoned,
             Revoke: self._revoke,
+            Resize: self._resize,
             Joins: self._joins,
             Leaves: self._leaves,
         }
+        self._use_size()
         self._look()
 
     def receive(self, event: Event, now: float) -> list[Effect]:
@@ -192,6 +197,7 @@ class Node(HandOff):
             for lie in self.disk.liars:
                 self._send(event.node, Exposed(lie))
             self._tell_revocations(event.node)
+            self._tell_size(event.node)
             self._beat(event.node, now)
             self._go_on(now)
 
@@ -268,6 +274,7 @@ class Node(HandOff):
         token = message.token
         if (
             self._behind(sender, token.epoch)
+            or self._lacks_size(sender, token)
             or self.published.refuses(token) is not None
             or not self.published.ends(token)
         ):

@@ -57,7 +57,6 @@ class NodeState:
         self.site, self.terms, self.disk = site, terms, disk
         self.signer: Signer = Unsigned() if signer is None else signer
         self.id = site.node
-        self.published: PublishedWalk = site.published
         # Only in memory, and lost in a crash: who was heard when, and which answers are awaited.
         self.heard: dict[int, float] = {}
         self.holder_heard = 0.0
@@ -85,6 +84,11 @@ class NodeState:
         self._lines: list[Line] = []
         self._hashed: tuple[Token | None, bytes] = (None, b"")
         self._sent: tuple[Token | None, Token, bytes] = (None, Token.first(np.zeros(0)), b"")
+
+    @property
+    def published(self) -> PublishedWalk:
+        """What is published about the walk, for the fleet's present size."""
+        return self.site.published
 
     def _put(self, slot: str, value: object) -> None:
         setattr(self.disk, slot, value)

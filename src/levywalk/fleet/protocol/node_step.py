@@ -14,6 +14,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Key, Words
+from levywalk.fleet.protocol.fleet_size import FleetSize, resized
 from levywalk.fleet.protocol.published_walk import PASSES as PASSES
 from levywalk.fleet.protocol.published_walk import STOPS as STOPS
 from levywalk.fleet.protocol.published_walk import PublishedWalk as PublishedWalk
@@ -102,6 +103,8 @@ class NodeSite:
         The node's data, as a node of a problem; None if it has no data and passes the model on.
     noise
         Where the noise of the visit before an update of that number comes from, under privacy.
+    rescored
+        The node's scores by phase as a function of L̄; None if they do not depend on it.
 
     Attributes
     ----------
@@ -127,18 +130,32 @@ class NodeSite:
         key: Key,
         metrics: Callable[[Floats], tuple[float, ...]] | None = None,
         noise: Callable[[int], NoiseSource] | None = None,
+        rescored: Callable[[float], tuple[float, ...]] | None = None,
     ) -> None:
-        self.metrics, self.noise, self.spent = metrics, noise, 0
-        self.published, self.node, self.key, self.scores = published, node, key, scores
-        method = published.method
-        self._local = None if problem is None else LocalData(problem, index, method.n)
-        self._site = Site(method, node, self._local, scores, [])
-        self._site.ask = self._answered
+        self.metrics, self._problem, self._index = metrics, problem, index
+        self.noise, self.spent = noise, 0
+        self.node, self.key, self._rescored = node, key, rescored
+        self.views: list[LocalView] = []
+        self._publish(published, scores)
         self.memory: dict[str, AnyArray] = {}
         self.answers: dict[int, bytes | None] = {}
         self.silent: set[int] = set()
         self.near: tuple[int, ...] = ()
-        self.views: list[LocalView] = []
+
+    def _publish(self, published: PublishedWalk, scores: tuple[float, ...]) -> None:
+        self.published, self.scores, method = published, scores, published.method
+        problem = self._problem
+        self._local = None if problem is None else LocalData(problem, self._index, method.n)
+        self._site = Site(method, self.node, self._local, scores, self.views)
+        self._site.ask = self._answered
+
+    def resize(self, size: FleetSize) -> None:
+        """Use another number of nodes and another L̄; `know` must follow, since the node's score
+        may depend on L̄.
+        """
+        mean = size.mean_smoothness
+        scores = self.scores if self._rescored is None else self._rescored(mean)
+        self._publish(resized(self.published, size), scores)
 
     @property
     def idle(self) -> bool:

@@ -228,7 +228,7 @@ class PublishedWalk:
             The epoch that it comes from; another one than the token's own if nobody has worked in
             that, since it never had a guardian.
         """
-        fresh = token._replace(epoch=epoch, base=token.step)
+        fresh = token._replace(epoch=epoch, base=token.step, size=0)  # the next visit sets it
         if not self.remembers or parent != token.epoch:
             return fresh
         return self._with_lineage(fresh, self.lineage(token).reopened(parent, token.hops))
@@ -283,7 +283,7 @@ class PublishedWalk:
             )
         counts = {
             name: getattr(token, name)
-            for name in ("seq", "version", "hops", "transfers", "small_messages")
+            for name in ("seq", "version", "hops", "transfers", "small_messages", "size")
         }
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + ": impossible"

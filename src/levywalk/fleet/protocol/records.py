@@ -9,6 +9,7 @@ from typing import NamedTuple
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -124,6 +125,7 @@ class Disk:
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
     spent: Spending | None = None  # None without privacy
+    size: FleetSize | None = None  # the last version; None if it is the manifest's
 
 
 class Archived(NamedTuple):
@@ -206,4 +208,15 @@ class BudgetSpent(NamedTuple):
     releases: int
 
 
-Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour | BudgetSpent
+class NewSize(NamedTuple):
+    """A log line: from this visit on the token uses a later version of the fleet's size."""
+
+    token_epoch: Epoch
+    step: int  # updates before the visit
+    hops: int  # decisions before the visit
+    version: int
+    nodes: int
+    mean_smoothness: float
+
+
+Line = Visit | Archived | Began | Measured | NewGeneration | SilentNeighbour | BudgetSpent | NewSize

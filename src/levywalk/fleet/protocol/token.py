@@ -63,6 +63,7 @@ class Token(NamedTuple):
     chain: bytes  # hash over all hand-offs so far
     came_from: int = -1  # the node that sent it, -1 at the start and after a stay
     small_messages: int = 0  # messages without a model so far
+    size: int = 0  # the version of the fleet's size that its last visit used
 
     @classmethod
     def first(cls, model: Floats, memory: AnyArray | None = None) -> Token:
@@ -107,6 +108,8 @@ class Token(NamedTuple):
         )
         found.update(self.chain)
         found.update(Tensor("model", self.model).address())
+        if self.size:
+            found.update(_SIZE.pack(self.size))
         if len(self.memory):
             found.update(Tensor("memory", self.memory).address())
         return found.digest()
@@ -114,3 +117,4 @@ class Token(NamedTuple):
 
 _HEAD = struct.Struct("<16q")
 _LINK = struct.Struct("<6q")
+_SIZE = struct.Struct("<q")

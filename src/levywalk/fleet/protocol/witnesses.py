@@ -41,6 +41,7 @@ from levywalk.fleet.protocol.messages import (
     Refused,
     Revoked,
     Sighting,
+    Sized,
 )
 from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.records import Spending
@@ -56,8 +57,8 @@ from levywalk.fleet.protocol.starts import (
 
 _LATER = (Genesis, Revive, Leaves)  # what the operator asks of a node that waits is done later
 _DROPPED = (Turn, Silent)
-# a node that waits learns of epochs, of lies and of revocations
-_ALWAYS = (Heartbeat, Fenced, Exposed, Revoked)
+# a node that waits learns of epochs, of lies, of revocations and of the fleet's size
+_ALWAYS = (Heartbeat, Fenced, Exposed, Revoked, Sized)
 
 
 class Witnesses(NodeState):

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "question", "answer", "revoked")
+    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "question", "answer", "revoked", "sized")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Frame(_message.Message):
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
+    SIZED_FIELD_NUMBER: _ClassVar[int]
     sender: int
     start: int
     commit: int
@@ -62,7 +63,8 @@ class Frame(_message.Message):
     question: Question
     answer: Answer
     revoked: Revoked
-    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., question: _Optional[_Union[Question, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ...) -> None: ...
+    sized: Sized
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., question: _Optional[_Union[Question, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., sized: _Optional[_Union[Sized, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
@@ -101,7 +103,7 @@ class Tensor(_message.Message):
     def __init__(self, inline: _Optional[bytes] = ..., address: _Optional[bytes] = ...) -> None: ...
 
 class Token(_message.Message):
-    __slots__ = ("epoch", "base", "seq", "version", "step", "hop", "distance", "model", "phase", "memory", "switched_at", "diverged_at", "hops", "transfers", "chain", "came_from", "small_messages")
+    __slots__ = ("epoch", "base", "seq", "version", "step", "hop", "distance", "model", "phase", "memory", "switched_at", "diverged_at", "hops", "transfers", "chain", "came_from", "small_messages", "size")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +121,7 @@ class Token(_message.Message):
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     CAME_FROM_FIELD_NUMBER: _ClassVar[int]
     SMALL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
     base: int
     seq: int
@@ -136,7 +139,8 @@ class Token(_message.Message):
     chain: bytes
     came_from: int
     small_messages: int
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., memory: _Optional[_Union[Tensor, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ..., came_from: _Optional[int] = ..., small_messages: _Optional[int] = ...) -> None: ...
+    size: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., memory: _Optional[_Union[Tensor, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ..., came_from: _Optional[int] = ..., small_messages: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Certificate(_message.Message):
     __slots__ = ("guardian", "epoch", "seq", "to", "giver", "digest", "signature")
@@ -359,6 +363,24 @@ class Revoked(_message.Message):
     WORD_FIELD_NUMBER: _ClassVar[int]
     word: Revocation
     def __init__(self, word: _Optional[_Union[Revocation, _Mapping]] = ...) -> None: ...
+
+class FleetSize(_message.Message):
+    __slots__ = ("version", "nodes", "mean_smoothness", "signature")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    MEAN_SMOOTHNESS_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    nodes: int
+    mean_smoothness: float
+    signature: bytes
+    def __init__(self, version: _Optional[int] = ..., nodes: _Optional[int] = ..., mean_smoothness: _Optional[float] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Sized(_message.Message):
+    __slots__ = ("size",)
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    size: FleetSize
+    def __init__(self, size: _Optional[_Union[FleetSize, _Mapping]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("epoch", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")

@@ -38,6 +38,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "leaving": disk.own.leaving,
         "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
+        "size": None if disk.size is None else list(disk.size[:2]),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "state_folders": None if disk.starts is None else _state_folders(disk.starts),
         "spent": None if disk.spent is None else disk.spent.releases,

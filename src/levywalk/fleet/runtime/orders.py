@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.certificates import expires_soon
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Pardoned, Revive, Revoke
+from levywalk.fleet.protocol.events import (
+    Event,
+    Genesis,
+    Gone,
+    Leaves,
+    Pardoned,
+    Resize,
+    Revive,
+    Revoke,
+)
 from levywalk.fleet.protocol.evidence import Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
@@ -41,6 +51,7 @@ class Orders:
             "pardon": self._pardon,
             "keys": self._keys,
             "revoke": self._revoke,
+            "size": self._size,
             "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
@@ -58,7 +69,7 @@ class Orders:
                 f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
-        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke):
+        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke | Resize):
             why = waits_to_act("", self.process.node.awaited)
             raise InvalidParameter(
                 f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
@@ -156,6 +167,20 @@ class Orders:
             )
         return done
 
+    def _size(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Let the fleet have more nodes, on the operator's word."""
+        size = _told_size(asked)
+        done = self._ordered(Resize(size))
+        known = self.process.node.disk.size
+        if known != size:
+            kept = "none" if known is None else f"version {known.version}"
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"signed with the key that the manifest names, or is not later than what it has "
+                f"({kept})"
+            )
+        return done
+
     def _keys(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Use the keys and the certificate that the node file names now."""
         changed = self.process.take_keys()
@@ -209,6 +234,17 @@ class Orders:
 
     def _connected(self) -> set[int]:
         return {u for u, link in self.process.transport.links.items() if link.open}
+
+
+def _told_size(asked: dict[str, Any]) -> FleetSize:
+    """Return the operator's word about the fleet's size in an order."""
+    kinds = {"version": int, "nodes": int, "mean_smoothness": float, "signature": str}
+    values: list[Any] = [asked.get(key) for key in kinds]
+    right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
+    if not right or not 0 < values[0] < 1 << 62:
+        raise InvalidParameter("an order about the fleet's size needs the operator's word")
+    version, nodes, mean, signature = values
+    return FleetSize(version, nodes, mean, bytes.fromhex(signature))
 
 
 def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:

@@ -27,6 +27,7 @@ from levywalk.fleet.protocol.messages import (
     Renew,
     Revoked,
     Sighting,
+    Sized,
 )
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -62,7 +63,7 @@ _EPOCHS: dict[type, Callable[[Any], Any]] = {
     Fenced: attrgetter("link.epoch"),
     Exposed: attrgetter("lie.link.epoch"),
     Revoked: attrgetter("word.epoch"),
-    **dict.fromkeys((Greeting, Sighting), lambda _: FIRST),  # they are about no epoch
+    **dict.fromkeys((Greeting, Sighting, Sized), lambda _: FIRST),  # they are about no epoch
 }
 
 

@@ -78,6 +78,7 @@ from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.budget_file import first_spending, use_up
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.size_file import SIZE_FILE, read_size, sized, write_size
 from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.printable import printable
@@ -102,13 +103,15 @@ class Process:
             self.log("expires soon", level="warning", message=str(warning.message))
         if not 0 <= file.id < manifest.nodes:
             raise InvalidParameter(
-                f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}"
+                f"{path}: id must be below {manifest.nodes}, the number of the fleet's nodes, got "
+                f"{file.id}; a node that has joined needs the size.json of its folder"
             )
         self.problem, self.metrics = own_part(manifest, file)
         if manifest.published.privacy is not None:
             self.metrics = None  # they are functions of the data
-        degree = len(file.neighbours) + (manifest.self_loops == "counted")
-        self.scores = scores(manifest, self.problem, degree, file.score)
+        self._founded = Manifest.parse(manifest.text)  # before any node has joined
+        self._degree = len(file.neighbours) + (manifest.self_loops == "counted")
+        self.scores = scores(self._founded, self.problem, self._degree, file.score)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
         self.peer_files = PeerFiles(file.state, self._not_kept)
@@ -117,6 +120,11 @@ class Process:
             disk = self._blank()
             self.store.persist(whole(disk))
         use_up(self._path.parent)
+        told = read_size(file.manifest.parent, self._founded)
+        if told is not None and (disk.size is None or disk.size < told):
+            disk.size = told
+            self.store.persist(Persist({"size": told}, ()))
+        self.manifest = sized(self._founded, disk.size)
         self.node = self._node(disk)
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self.began = time.time()
@@ -172,7 +180,7 @@ class Process:
 
     def _node(self, disk: Disk) -> Node:
         site = NodeSite(
-            self.manifest.published,
+            self._founded.published,
             self.file.id,
             self.problem,
             0,
@@ -180,9 +188,27 @@ class Process:
             self._key(),
             self.metrics,
             system_noise(self.manifest),
+            self._rescored,
         )
         signer = self.identity.signer(self.manifest.operator)
         return Node(site, self.manifest.terms, disk, signer)
+
+    def _rescored(self, mean: float) -> tuple[float, ...]:
+        """Return the node's scores for another L̄."""
+        grown = replace(self._founded, mean_smoothness=mean)
+        return scores(grown, self.problem, self._degree, self.file.score)
+
+    def _grow(self) -> None:
+        """Use the new size of the fleet wherever nodes are counted, and keep it in a file for the
+        operator's commands.
+        """
+        size = self.node.disk.size
+        assert size is not None
+        self.manifest = sized(self._founded, size)
+        try:
+            write_size(self.file.manifest.parent, size)
+        except OSError as error:  # it is on the disk of the state machine, which counts
+            self._not_kept(self.file.manifest.parent / SIZE_FILE, str(error.strerror))
 
     def take_keys(self) -> bool:
         """Use the keys and the certificate that the node file names now, without a stop; return
@@ -282,6 +308,8 @@ class Process:
                 self.transport.bar(self.node.disk.revoked.nodes)
                 # a moment later, so that the node itself learns why
                 asyncio.get_running_loop().call_later(1.0, self.transport.drop_barred)
+            if effect.what == "size":
+                self._grow()
             if effect.what == "fenced":
                 asyncio.get_running_loop().create_task(self.transport.stop())
         elif isinstance(effect, Again):

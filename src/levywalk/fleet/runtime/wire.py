@@ -26,6 +26,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
@@ -45,7 +46,8 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
-FORMAT = 3  # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations
+# 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes
+FORMAT = 4
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -272,6 +274,7 @@ _INNER = {
         Pardon,
         Lie,
         Revocation,
+        FleetSize,
     )
 }
 _KINDS: dict[str, _WireRecord] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from levywalk.privacy import SeededNoise, as_privacy, noise_keys
 from levywalk.problem import Problem, model_type
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
-from levywalk.walks import Walk, nodes_with_data
+from levywalk.walks import Walk, as_target, nodes_with_data
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,15 @@ class Fleet:
         own = problem.own_metrics(index) if isinstance(problem, BuiltProblem) else None
         scores, key = self.scores_of(v), self.key(v)
         noise = None if self.published.privacy is None else self.noise
-        return NodeSite(self.published, v, problem, index, scores, key, own, noise)
+        rescored = partial(self._scores_at, v)
+        return NodeSite(self.published, v, problem, index, scores, key, own, noise, rescored)
+
+    def _scores_at(self, v: int, mean: float) -> tuple[float, ...]:
+        """Return a node's scores, by phase, for another L̄."""
+        index, degree = self.index(v), np.array([self.network.degree[v]])
+        own = np.array([mean if index < 0 else float(self.problem.smoothness[index])])
+        targets = [as_target(part.target) for part in self.design.phases]
+        return tuple(float(target.scores(degree, own, mean)[0]) for target in targets)
 
     def noise(self, step: int) -> SeededNoise:
         """Return the noise of a step of a virtual fleet: that of `levywalk.run` with this seed."""

@@ -38,6 +38,7 @@ from levywalk.fleet.setup.manifest_model import (
 )
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.setup.privacy_terms import PrivacyTerms
+from levywalk.fleet.setup.size_file import read_size, sized
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
 from levywalk.problem.named import ModelArrays
@@ -73,7 +74,7 @@ class Manifest:
     run
         A random name of this run, so that two fleets with the same settings differ.
     nodes, mean_smoothness
-        The number of nodes, and L̄ of those with data.
+        The number of nodes, and L̄ of those with data; those of the last size, if nodes have joined.
     start
         The node where the walk starts.
     idle
@@ -148,8 +149,9 @@ class Manifest:
 
     @classmethod
     def read(cls, path: str | Path) -> Manifest:
-        """Read a manifest file."""
-        return cls.parse(read_bytes(Path(path), LARGEST, "a manifest"), str(path))
+        """Read a manifest file; if nodes have joined, with the size in the file beside it."""
+        found = cls.parse(read_bytes(Path(path), LARGEST, "a manifest"), str(path))
+        return sized(found, read_size(Path(path).parent, found))
 
     @classmethod
     def parse(cls, text: bytes, source: str = "the manifest") -> Manifest:

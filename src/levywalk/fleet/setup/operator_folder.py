@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import LONGEST_NAME, _address, _quoted
+from levywalk.fleet.setup.size_file import read_size, write_size
 from levywalk.whole_files import write_whole
 
 OPERATOR_FILE = "operator.toml"
@@ -42,6 +44,17 @@ def write_operator_folder(
     """Write an operator's folder, which must have no key yet."""
     authority.issue_operator(folder, days)
     manifest.write(folder / "manifest.json")
+    _write_nodes(folder, nodes)
+
+
+def add_operator_address(folder: Path, node: OperatorAddress, size: FleetSize) -> None:
+    """Add a node that has joined to an operator's folder."""
+    before = read_operator_file(folder / OPERATOR_FILE, size.nodes)
+    write_size(folder, size)
+    _write_nodes(folder, [*before.values(), node])
+
+
+def _write_nodes(folder: Path, nodes: list[OperatorAddress]) -> None:
     lines = []
     for node in nodes:
         lines += ["[[nodes]]", f"id = {node.id}", f"address = {_quoted(node.address)}"]
@@ -104,4 +117,7 @@ def operator_folder(fleet: Path, out: Path, days: int = NODE_DAYS) -> list[Opera
             "with levywalk fleet init --operator-port 23000"
         )
     write_operator_folder(out, authority, manifest, nodes, days)
+    size = read_size(fleet, Manifest.parse(manifest.text))
+    if size is not None:
+        write_size(out, size)
     return nodes

@@ -31,12 +31,14 @@ from levywalk.fleet.protocol.events import (
     Joins,
     Leaves,
     Persist,
+    Resize,
     Send,
     SetTimer,
     Start,
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, Line
@@ -120,6 +122,8 @@ class VirtualFleet:
         Virtual seconds that a message takes.
     absent
         Nodes that do not take part at the beginning; a fault "join" adds them.
+    grows
+        The size that the operator tells when a node joins; None if the fleet was created for it.
 
     Attributes
     ----------
@@ -151,8 +155,10 @@ class VirtualFleet:
         signed: bool = False,
         latency: float = 0.001,
         absent: Collection[int] = (),
+        grows: FleetSize | None = None,
     ) -> None:
         self.fleet, self.latency = fleet, checks.positive("latency", latency)
+        self.grows = grows
         n = fleet.network.n
         self.first_absent = frozenset(self._checked(v) for v in absent)
         self.absent = set(self.first_absent)
@@ -424,7 +430,15 @@ class VirtualFleet:
             self.machines[v] = _Machine(_slots(self._first_disk(v, alone=True)))
             self.absent.discard(v)
             self._begin(v)
+            if self.grows is not None:
+                self._tell(v, Resize(self._signed_size(self.grows)))
             self._add_edges(v)
+
+    def _signed_size(self, size: FleetSize) -> FleetSize:
+        if not self.signers:
+            return size
+        statement = size.statement(self.fleet.terms.run)
+        return size._replace(signature=self.signers[OPERATOR].sign(statement))
 
     def _add_edges(self, v: int) -> None:
         """Let the operator add the missing edges of a node, at both ends."""

@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -41,6 +42,7 @@ from levywalk.fleet.protocol.records import (
     Known,
     Line,
     NewGeneration,
+    NewSize,
     Own,
     RegisterValue,
     SilentNeighbour,
@@ -56,6 +58,7 @@ from levywalk.fleet.storage.field_kinds import (
     FLAG,
     INT,
     LONG,
+    SCORE,
     ArrayField,
     BytesField,
     ChoiceField,
@@ -79,7 +82,7 @@ from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
-FORMAT = 2
+FORMAT = 3  # 2 had no size of the fleet in tokens
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
@@ -174,7 +177,7 @@ _TOKEN = RememberedField(
         _CARRIED,
         *(INT, INT, COUNT, COUNT),
         _DIGEST,
-        *(INT, COUNT),
+        *(INT, COUNT, COUNT),
     )
 )
 _SHORT, _SHORT_SIGNED = VarintField(), VarintField(signed=True)
@@ -237,7 +240,9 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         RecordField(NewGeneration, _EPOCH, COUNT, COUNT, COUNT, ChoiceField(REASONS), INT),
     ),
     22: (SilentNeighbour, RecordField(SilentNeighbour, _EPOCH, COUNT, COUNT, INT)),
+    24: (NewSize, RecordField(NewSize, _EPOCH, *(COUNT,) * 4, SCORE)),
     40: (Revocations, RevocationsField()),
+    42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
     50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
@@ -254,6 +259,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "end": (Ending, NoneType),
     "liars": (tuple,),
     "revoked": (Revocations,),
+    "size": (FleetSize, NoneType),
     "starts": (Starts, NoneType),
     "chain": (StartChain, NoneType),
     "memory": (KeptMemory, NoneType),
@@ -261,7 +267,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (
-    *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, BudgetSpent),
+    *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, BudgetSpent, NewSize),
 )
 
 
@@ -279,7 +285,7 @@ def encode(
     Examples
     --------
     >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
-    '0201000000000000000000000000000000000300000000000000070000000000000000'
+    '0301000000000000000000000000000000000300000000000000070000000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:
