@@ -19,10 +19,11 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.own_data import own_problem, scores
 from levywalk.fleet.setup import places as module
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import PrivateProblem, create, fleet_of
+from levywalk.fleet.setup.create import PrivateProblem, create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
 from levywalk.fleet.setup.places import HIGHEST_PORT, LOWEST_PORT
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.updates import Sgd
 

@@ -33,7 +33,8 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.sightings import DEATHS, Sightings
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.nodes import stored
 from tests.fleet.test_protocol import FLEET, HANDS, TOKEN, given_to, sent

@@ -24,7 +24,8 @@ from levywalk.fleet.protocol.records import Disk, Held, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.runtime import metrics
 from levywalk.fleet.runtime.sightings import Sightings
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from tests.fleet.nodes import stored
 

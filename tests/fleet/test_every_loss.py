@@ -21,9 +21,10 @@ from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.runtime.own_data import own_problem, scores
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import PrivateProblem, create, fleet_of
+from levywalk.fleet.setup.create import PrivateProblem, create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, node_files
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.registry import names
 from tests.fleet.test_lean import HEAVY

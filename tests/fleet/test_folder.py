@@ -38,8 +38,9 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.findings import FindingLevel
 from levywalk.fleet.runtime.node_status import describe, running, waits_for
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole

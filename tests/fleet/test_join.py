@@ -36,10 +36,11 @@ from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.runtime import messages_pb2
 from levywalk.fleet.runtime.wire import encode_frame
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.setup.operator_folder import operator_folder, read_operator_file
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.setup.size_file import write_size
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.nodes import Running, make, up

@@ -43,10 +43,11 @@ from levywalk.fleet.runtime.wire import (
 )
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem, built_problem
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import Shard
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.setup.shards import read_scores, read_shards, with_held_out
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.fleet.storage.codec import decode_line, decode_slot, encode

@@ -32,9 +32,10 @@ from levywalk.fleet.runtime.process import Process
 from levywalk.fleet.runtime.spending import fleet_spending, spending_of, system_noise
 from levywalk.fleet.setup.budget_file import BUDGET, first_spending, use_up, write_budget
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import PrivateProblem, create, fleet_of
+from levywalk.fleet.setup.create import PrivateProblem, create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.memory import unpacked
 from levywalk.privacy import noise as noise_module

@@ -27,7 +27,8 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import REVIVED, Archived, Began
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import logged

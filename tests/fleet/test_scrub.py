@@ -16,7 +16,8 @@ from levywalk.fleet.operate import export
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.records import Began
 from levywalk.fleet.protocol.token import Epoch
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.rows import LogDamage

@@ -17,7 +17,8 @@ from levywalk.fleet.operate.revoke import revoke
 from levywalk.fleet.operate.rotate import rotate
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.node_status import running
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.read_fleet import fleet_of
 from tests.limits import PATIENCE, eventually
 
 NODES, RENEW = 20, 10

@@ -19,8 +19,9 @@ from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import PrivateProblem, create, fleet_of
+from levywalk.fleet.setup.create import PrivateProblem, create
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from tests.fleet.test_every_loss import UPDATES, how, relayed
 from tests.fleet.test_replay import assert_same

@@ -20,10 +20,11 @@ from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.runtime.own_data import own_problem
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.setup.sparse_shard import sparse_arrays
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from tests.fleet.test_every_loss import relayed

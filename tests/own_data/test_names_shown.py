@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.experiments.inspect import inspect
-from levywalk.fleet.setup.create import fleet_of
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.trace.tables import comparison_text
 
 OWN = Path(__file__).parents[1] / "data" / "own"

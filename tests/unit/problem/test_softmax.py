@@ -14,8 +14,9 @@ from levywalk.experiments.shorthand import problem_settings
 from levywalk.experiments.sources import build_problem
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from tests.limits import mostly_soak
 

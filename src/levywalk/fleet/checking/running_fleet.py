@@ -21,8 +21,8 @@ from levywalk.fleet.protocol.records import Guarded, Held, HeldStatus
 from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import fleet_of
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.failpoints import VARIABLE
 from levywalk.fleet.storage.reader import StoreReader

@@ -17,8 +17,8 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import MANIFEST
 from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere, network_behind
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import fleet_of
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.trace import Trace
 
 

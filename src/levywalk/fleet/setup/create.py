@@ -10,8 +10,7 @@ its own data.
     DIR/operator/         with an operator port: what an operator elsewhere needs
     DIR/x0.safetensors    the first model of a user's own problem, also where the walk begins
 
-`fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
-into a trace.
+`read_fleet.fleet_of` reads such a folder.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import io
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.errors import InvalidParameter, InvalidSpec
+from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
@@ -37,25 +35,23 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.budget_file import write_budget
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.built import BuiltProblem, node_code, require_scores
+from levywalk.fleet.setup.built import BuiltProblem, require_scores
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.first_model import write_first_model
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.node_data import linear_samples, read_shard
-from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
+from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer
 from levywalk.fleet.setup.operator_folder import OperatorAddress, write_operator_folder
 from levywalk.fleet.setup.places import operator_places, places_of
 from levywalk.fleet.setup.privacy_terms import check_real_privacy
-from levywalk.fleet.setup.sparse_shard import sparse_arrays, stacked
+from levywalk.fleet.setup.sparse_shard import sparse_arrays
 from levywalk.network import Network
-from levywalk.privacy import Rescored, as_privacy
+from levywalk.privacy import as_privacy
 from levywalk.problem import (
     GeneralizedLinear,
     Problem,
     follows_its_loss,
     has_l1,
     is_sparse,
-    problem_of,
 )
 from levywalk.problem.losses import Loss
 from levywalk.problem.problem import MODEL_TYPES
@@ -230,55 +226,6 @@ def create(
 
     _write_fleet(folder, fill, deploy)
     return folder
-
-
-def fleet_of(folder: str | Path) -> Fleet:
-    """Read a fleet from its folder with all nodes' data, to merge its logs.
-
-    Only the operator who created it can do that.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import levywalk as lw
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(
-    ...         Path(name) / "five",
-    ...         lw.ring(5),
-    ...         lw.homogeneous(5),
-    ...         lw.mhlj(),
-    ...         steps=100,
-    ...         step_size="theory",
-    ...     )
-    ...     fleet_of(at).network
-    Network('ring(5)', n=5, edges=5, self_loops='none')
-    """
-    folder = Path(folder)
-    manifest = Manifest.read(folder / "manifest.json")
-    nodes = node_files(folder, manifest.nodes)
-    for node in nodes:
-        if Manifest.read(node.manifest).digest != manifest.digest:
-            raise InvalidSpec(
-                f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json "
-                "there"
-            )
-    network = _network(folder, manifest, nodes)
-    problem = _problem(manifest, nodes)
-    known = _known(manifest, nodes, problem)
-    return Fleet(
-        network,
-        problem,
-        manifest.design,
-        manifest.published,
-        manifest.terms,
-        tuple(part.bind(network, known).scores for part in manifest.design.phases),
-        manifest.start,
-        manifest.first_model(folder),
-        manifest.seed,
-        manifest.shared,
-        None if known is problem else known,
-        real=True,
-    )
 
 
 # Writing
@@ -466,54 +413,3 @@ def _write_data(folder: Path, problem: Problem, index: int) -> str:
     np.savez(archive, **samples, targets=problem.sorted_targets[rows])
     write_whole(folder / "data.npz", archive.getvalue(), 0o600)
     return "data.npz"
-
-
-# Reading a fleet's folder
-
-
-def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network:
-    edges = {(node.id, peer.id) for node in nodes for peer in node.neighbours}
-    for v, u in sorted(edges):
-        if (u, v) not in edges:
-            raise InvalidSpec(
-                f"{folder}: node {v} has node {u} as a neighbour, but not the other way round: "
-                "correct one of the node files"
-            )
-    network = Network.from_edges(
-        [edge for edge in sorted(edges) if edge[0] < edge[1]],
-        n=manifest.nodes,
-        self_loops=manifest.self_loops,
-        name=manifest.network,
-    )
-    names = [node.name for node in nodes]
-    return network if None in names else replace(network, labels=np.array(names))
-
-
-def _known(manifest: Manifest, nodes: list[NodeFile], problem: Problem) -> Problem:
-    """Return the problem with the L_v that nodes know under privacy."""
-    privacy = manifest.published.privacy
-    if privacy is None or privacy.privacy.scores == "public":
-        return problem
-    given = [node.score or 1.0 for node in nodes if node.id not in manifest.idle]
-    return Rescored(problem, np.array(given))
-
-
-def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
-    if manifest.code is not None:
-        code = node_code(manifest.code, nodes[manifest.start])
-        shards = [read_shard(node.data) for node in nodes]
-        given = [node.score for node in nodes if node.score is not None]
-        scores = np.array(given) if len(given) == len(nodes) else None
-        return BuiltProblem(code, shards, scores=scores, names=manifest.code.metrics)
-    assert manifest.loss is not None
-    holders = [v for v in range(len(nodes)) if v not in manifest.idle]
-    loss, count = manifest.loss, manifest.n_features
-    parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
-    counts = [len(targets) for _, targets in parts]
-    features = stacked([rows for rows, _ in parts])
-    targets = np.concatenate([targets for _, targets in parts])
-    alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
-    whose = None if alike else np.repeat(holders, counts)
-    idle = "pass" if manifest.idle else "error"
-    made = problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
-    return made.astype(f"float{8 * manifest.published.method.itemsize}")
