@@ -268,6 +268,7 @@ def samples(path: Path) -> Path:
 
 
 @pytest.mark.more
+@pytest.mark.more
 def test_real_nodes_are_joined(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3, steps=10_000_000, terms=terms))

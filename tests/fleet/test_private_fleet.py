@@ -523,6 +523,7 @@ def fetched(address):
         return b"".join(iter(lambda: line.recv(1 << 16), b"")).decode()
 
 
+@pytest.mark.more
 def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     """Three processes: noise, counts, status, metrics, the operator port, and a lost disk."""
     folder = new_fleet(tmp_path / "fleet", nodes=3, steps=100, metrics=True, operator_port=0)
