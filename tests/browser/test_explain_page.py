@@ -16,7 +16,7 @@ from levywalk.experiments.sources import build_network, build_problem
 from levywalk.live.explain import _DATA, DESIGNS, SCENES, write_explain
 from levywalk.registry import from_dict
 from tests.browser.chromium import Chromium, find_chromium
-from tests.limits import eventually, mostly_more
+from tests.limits import eventually
 
 STEPS = 200_000
 
@@ -66,11 +66,8 @@ def test_words_and_keys_are_those_of_the_draws(browser: Chromium) -> None:
             assert (high << 32) | low == key.word(step, slot)
 
 
-@pytest.mark.parametrize(
-    "scene",
-    mostly_more(SCENES, lambda scene: scene["key"] == "ring"),
-    ids=lambda scene: scene["key"],
-)
+@pytest.mark.more
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene["key"])
 def test_the_twin_walks_as_the_library_does(browser: Chromium, scene: dict[str, Any]) -> None:
     """200,000 steps of every design: the same nodes, counts and, to 1e-9, models."""
     network = build_network(scene["recipe"])
@@ -167,6 +164,7 @@ def test_a_visitor_plays_and_frees_the_walk(browser: Chromium) -> None:
     browser.open(link.partition("#")[0])
 
 
+@pytest.mark.more
 def test_all_three_networks_are_drawn(browser: Chromium) -> None:
     for scene in SCENES:
         browser.run(

@@ -327,6 +327,7 @@ def test_a_picture_can_be_saved(browser: Chromium) -> None:
     assert size[2] > 10_000
 
 
+@pytest.mark.more
 def test_a_wrong_command_is_said_on_the_page(browser: Chromium) -> None:
     browser.run("document.getElementById('seed').value = '-3'")
     browser.click("#restart")

@@ -288,6 +288,7 @@ def test_nothing_is_wider_than_the_screen(browser: Chromium, width: int, scheme:
     browser.call("Emulation.setEmulatedMedia", features=[])
 
 
+@pytest.mark.more
 def test_a_page_shows_what_happens_and_the_rest_on_demand(
     chromium: Chromium, tmp_path: Path
 ) -> None:

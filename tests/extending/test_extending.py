@@ -22,7 +22,6 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.registry import from_dict, to_dict
-from tests.limits import mostly_more
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "extending"
@@ -58,9 +57,8 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 GIVEN: dict[str, Any] = {"steps": 300, "step_size": 1e-4, "replicas": 3, "record_walk": True}
 
 
-@pytest.mark.parametrize(
-    "case", mostly_more(CASES, lambda case: case == "walk", lambda case: case == "token memory")
-)
+@pytest.mark.more  # each compiles a loop of its own
+@pytest.mark.parametrize("case", CASES)
 def test_the_compiled_twin_is_the_plain_method(case: str) -> None:
     problem, walk, update = CASES[case]
     kernel, reference = (

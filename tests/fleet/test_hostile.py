@@ -359,7 +359,7 @@ def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None
         (
             {"format": FORMAT + 1},
             Code.FAILED_PRECONDITION,
-            "wire format 3 was expected, got 4 (levywalk hostile)",
+            f"wire format {FORMAT} was expected, got {FORMAT + 1} (levywalk hostile)",
         ),
         ({"certificate": b""}, Code.INVALID_ARGUMENT, "a certificate of node 0 cannot be read"),
         (
@@ -967,7 +967,7 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         (
             "__init__",
             {},
-            "do must be one of status, begin, gone, revive, pardon, keys, revoke, prune, leave",
+            "do must be one of status, begin, gone, revive, pardon, keys, revoke, size, prune, leave",
         ),
         ("", {}, "do must be one of"),
     ],

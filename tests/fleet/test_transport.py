@@ -427,7 +427,7 @@ def odd_version(der: bytes) -> bytes:
         ("message first", "Malformed: a Hello was expected first"),
         ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),
         ("another run", "Mismatch: node 5 has the manifest"),
-        ("another format", "Mismatch: wire format 3 was expected, got 7"),
+        ("another format", f"Mismatch: wire format {FORMAT} was expected, got 7"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
         (
             "another's certificate",

@@ -25,7 +25,12 @@ OWN_LOOPS = (
     "walk_of_named_designs",
 )
 
-LONG = ("theory_predict", "theory_tune")  # more than a second
+LONG = (  # more than a second
+    "theory_predict",
+    "theory_tune",
+    "fleet_minibatch_logistic",
+    "fleet_counted_self_loops_and_schedules",
+)
 
 
 @pytest.mark.parametrize("name", mostly_more(CASES, lambda name: name not in (*OWN_LOOPS, *LONG)))

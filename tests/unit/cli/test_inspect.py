@@ -15,6 +15,7 @@ from levywalk.cli.main import app
 runner = CliRunner()
 
 
+@pytest.mark.more
 def test_terminal_report_names_designs_sentence_and_assumptions() -> None:
     done = runner.invoke(app, ["inspect", "ring:24", "--important", "1"])
     assert done.exit_code == 0, done.output
