@@ -379,7 +379,7 @@ class Reader:
     >>> from levywalk.fleet.protocol.messages import Alive
     >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
-    Hello(format=3, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    Hello(format=4, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])
