@@ -9,6 +9,8 @@ Here the node has one picture.
 With :class:`levywalk.Privacy` the node clips what it sends and adds noise to it.
 """
 
+# needs: sklearn
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
