@@ -43,7 +43,7 @@ $(FRAMEWORKS): $(STAMP)
 frameworks: $(FRAMEWORKS)  ## Install torch and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
-test-more: $(STAMP)  ## Run the long tests: random faults, kills, exhaustive search, more examples (20 minutes)
+test-more: $(STAMP)  ## Run the long tests: random faults, kills, exhaustive search, more examples (half an hour)
 	$(PYTEST) -n 4 -m '(more or hypothesis) and not soak' --hypothesis-profile=more
 
 test-soak: $(STAMP)  ## Run the longest tests, whose shorter ones `make test-more` has (half an hour)

@@ -41,6 +41,7 @@ from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Genesis, Start
 from levywalk.fleet.protocol.evidence import Lie, Pardon
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -1391,6 +1392,7 @@ class Chance:
             bytes: lambda: self.draw.randbytes(self.draw.choice([0, 32])),
             str: lambda: "why",
             Revocation: lambda: Revocation(self.small(), self.epoch(), bytes(64)),
+            FleetSize: lambda: FleetSize(self.small(), self.count(), 1.0, bytes(64)),
             tuple[float, ...]: lambda: (self.draw.choice([0.0, 1.0, 1e308]),),
         }
         return drawn[hint]()

@@ -194,7 +194,9 @@ def test_every_command_of_the_page(site: Site) -> None:
     assert (site.folder / "office" / "later.safetensors").stat().st_size > 100
     found = lw.load_trace(site.folder / "office" / "walk.nc")
     about = found.provenance["fleet"]
-    assert len(about["epochs"]) >= 3  # node 2 was lost, then two nodes, then node 1
+    # Two nodes were lost with the model, and the walk was revived. When one node alone was lost, it
+    # may neither have held nor guarded the model.
+    assert len(about["epochs"]) >= 2
     assert [one for one in NODES if site.running(one)] == []
 
 
