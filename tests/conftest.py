@@ -101,8 +101,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Let a quick test fail that uses a loop which is not one of `tests/quick_loops.py`."""
+    """Let a quick test fail that uses a loop which is not one of `tests/quick_loops.py`.
+
+    Those of `make frameworks` may use any: `make test` skips them.
+    """
     long = any(item.get_closest_marker(name) for name in ("more", "soak"))
+    long = long or "frameworks" in item.path.parts
     _GUARD.install()
     _GUARD.watching = quick() and not long
     try:
