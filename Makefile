@@ -33,7 +33,7 @@ demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets i
 	$(BIN)/levywalk demo --out levywalk-demo
 
 test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
-	$(PYTEST) -n 4
+	$(PYTEST) -n 3
 
 FRAMEWORKS := .venv/.frameworks
 $(FRAMEWORKS): $(STAMP)
