@@ -40,7 +40,7 @@ from levywalk.fleet.runtime.wire import (
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.setup.places import _free_ports
+from levywalk.fleet.setup.places import free_ports as ports_of_a_host
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.reader import StoreReader
@@ -258,7 +258,7 @@ def free_ports(count: int) -> list[int]:
 
     A port of that range might be given to a client of another test before a node listens to it.
     """
-    return _free_ports("127.0.0.1", count)
+    return ports_of_a_host("127.0.0.1", count)
 
 
 def stored(folder: Path, virtual: VirtualFleet) -> FleetFolder:

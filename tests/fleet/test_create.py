@@ -266,12 +266,12 @@ def test_ports_in_use_are_left_out(monkeypatch):
         monkeypatch.setattr(module, "LOWEST_PORT", taken[0])
         monkeypatch.setattr(module, "HIGHEST_PORT", taken[-1])
         if taken[-1] - taken[0] > 3:
-            assert not set(module._free_ports("127.0.0.1", 1)) & set(taken)
+            assert not set(module.free_ports("127.0.0.1", 1)) & set(taken)
         span = taken[-1] - taken[0] + 1
         with pytest.raises(InvalidParameter, match="are free on"):
-            module._free_ports("127.0.0.1", span)
+            module.free_ports("127.0.0.1", span)
         with pytest.raises(InvalidParameter, match="give port="):
-            module._free_ports("127.0.0.1", span + 1)
+            module.free_ports("127.0.0.1", span + 1)
 
 
 def test_given_ports_count_up(tmp_path):

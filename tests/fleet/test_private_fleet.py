@@ -42,7 +42,14 @@ from levywalk.privacy import noise as noise_module
 from levywalk.registry import to_dict
 from tests.fleet.nodes import up
 from tests.limits import PATIENCE, eventually
-from tests.unit.privacy.test_attack import START, STEP, OneSample, distance, reconstructed
+from tests.unit.privacy.test_attack import (
+    ONE_RETURN,
+    START,
+    STEP,
+    OneSample,
+    distance,
+    reconstructed,
+)
 
 PRIVACY = lw.Privacy(clip=5.0, noise=3.0, budget=8.0)  # 24 updates of each node
 NODES = 4
@@ -608,10 +615,7 @@ def on_the_wire(a, y, update, privacy, seed=0):
         lw.path(2),
         problem,
         lw.unif_rw(),
-        steps=1,
-        start=1,
-        x0=START,
-        step_size=STEP,
+        **ONE_RETURN,
         update=update,
         privacy=privacy,
         seed=seed,
@@ -689,10 +693,7 @@ def test_what_a_real_neighbour_has_on_its_disk(tmp_path):
             lw.path(2),
             problem,
             lw.unif_rw(),
-            steps=1,
-            start=1,
-            x0=START,
-            step_size=STEP,
+            **ONE_RETURN,
             privacy=privacy,
             metrics=False,
         )

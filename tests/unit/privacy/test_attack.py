@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -12,6 +13,8 @@ import levywalk as lw
 STEP = 0.05
 RNG = np.random.default_rng(11)
 START = RNG.normal(size=6)
+# The model comes to node 1 and goes back to node 0, once.
+ONE_RETURN: dict[str, Any] = {"steps": 1, "start": 1, "x0": START, "step_size": STEP}
 
 
 class OneSample(lw.LeastSquares):
@@ -27,10 +30,7 @@ def returned(a: np.ndarray, y: float, replicas: int = 1, privacy: lw.Privacy | N
         lw.path(2),
         problem,
         lw.unif_rw(),
-        steps=1,
-        start=1,
-        x0=START,
-        step_size=STEP,
+        **ONE_RETURN,
         replicas=replicas,
         privacy=privacy,
         backend="reference",

@@ -41,7 +41,7 @@ from levywalk.fleet.setup.operator_folder import (
     OperatorAddress,
     add_operator_address,
 )
-from levywalk.fleet.setup.places import _free_ports
+from levywalk.fleet.setup.places import free_ports
 from levywalk.fleet.setup.size_file import read_size, write_size
 from levywalk.walks import Importance, Mixed, Uniform, as_target
 from levywalk.whole_files import sync_folder
@@ -219,7 +219,7 @@ def _made(
     host = (host_port(first.listen) or ("127.0.0.1", 0))[0]
     if address is not None and host_port(address) is None:
         raise InvalidParameter(f"address must be host:port, got {address!r}")
-    ports = iter(_free_ports(host, 3) if local else [])
+    ports = iter(free_ports(host, 3) if local else [])
     where = f"{host}:{next(ports)}" if address is None else address
     listen = where if local else f"0.0.0.0:{where.rpartition(':')[2]}"
     operator = None

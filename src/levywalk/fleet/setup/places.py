@@ -64,7 +64,7 @@ def operator_places(places: list[Place], port: int) -> list[OperatorAddress]:
             )
         used = {other for _, other in taken}
         count = len(places) + len(used)
-        free = iter([one for one in _free_ports(ends[0][0], count) if one not in used])
+        free = iter([one for one in free_ports(ends[0][0], count) if one not in used])
     found: list[OperatorAddress] = []
     for v, (host, _) in enumerate(ends):
         before = sum(other == host for other, _ in ends[:v])
@@ -91,7 +91,7 @@ def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
     if host_port(f"{shown}:1") is None:
         raise InvalidParameter(f"host must be a name or an IP address, got {host!r}")
     if port is None:
-        ports = _free_ports(host, 2 * n if metrics else n)
+        ports = free_ports(host, 2 * n if metrics else n)
     else:
         last = _PORTS - (2 * n if metrics else n) + 1
         first = checks.integer(f"port of node 0 of {n}", port, low=1, high=last)
@@ -107,7 +107,7 @@ def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
     ]
 
 
-def _free_ports(host: str, count: int) -> list[int]:
+def free_ports(host: str, count: int) -> list[int]:
     """Find free ports.
 
     The search starts at a random port, because two fleets that are both stopped would otherwise get
