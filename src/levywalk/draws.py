@@ -118,11 +118,13 @@ class Key:
         object.__setattr__(self, "expanded", expand(self.k0, self.k1))
 
     @classmethod
-    def of(cls, seed: int, domain: Domain, replica: int = 0) -> Key:
-        """Derive the key of one replica of one domain from the seed."""
-        state = np.random.SeedSequence(seed, spawn_key=(int(domain), replica)).generate_state(
-            2, np.uint64
-        )
+    def of(cls, seed: int, domain: Domain, replica: int = 0, token: int = 0) -> Key:
+        """Derive the key of one replica of one domain from the seed.
+
+        If several models walk in a replica, the first one has the replica's own key.
+        """
+        spawn = (int(domain), replica, *((token,) if token else ()))
+        state = np.random.SeedSequence(seed, spawn_key=spawn).generate_state(2, np.uint64)
         return cls(int(state[0]), int(state[1]))
 
     def step_hash(self, step: int) -> int:
@@ -254,15 +256,8 @@ def token_keys(seed: int, domain: Domain, replicas: range, tokens: int) -> Words
     ... ).tolist()
     True
     """
-    rows = []
-    for replica in replicas:
-        first = Key.of(seed, domain, replica)
-        rows.append([first.k0, first.k1])
-        for token in range(1, tokens):
-            spawn = (int(domain), replica, token)
-            state = np.random.SeedSequence(seed, spawn_key=spawn).generate_state(2, np.uint64)
-            rows.append(state.tolist())
-    return np.array(rows, dtype=np.uint64).reshape(len(rows), 2)
+    rows = [Key.of(seed, domain, replica, token) for replica in replicas for token in range(tokens)]
+    return np.array([[key.k0, key.k1] for key in rows], dtype=np.uint64).reshape(len(rows), 2)
 
 
 def expanded_keys(rows: Words64) -> Words64:

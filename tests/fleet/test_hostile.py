@@ -1190,21 +1190,25 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
         process = Process(folder / "node.toml")
         sent: list[object] = []
         monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
-        process.event(Start())
+        process.runners[0].event(Start())
         process.identity.learn((folder.parent / f"node-{NEIGHBOUR}" / "node.crt").read_bytes())
         first = process.manifest.first_token._replace(epoch=BORN, seq=1)
         process.got(NEIGHBOUR, Fenced(hands(folder.parent).first(first, STRANGER)))
-        before = process.store.load()
+        before = process.runners[0].store.load()
         assert before is not None
         assert before.known.epoch == BORN
         sent.clear()
-        db = process.store._open_db
+        db = process.runners[0].store._open_db
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
-        assert (sent, process.store.load(), process.orders.status()["waits"]) == (
+        assert (
+            sent,
+            process.runners[0].store.load(),
+            process.runners[0].orders.status()["waits"],
+        ) == (
             [],
             before,
             "disk full",
@@ -1213,14 +1217,14 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
         with pytest.raises(
             InvalidParameter, match=r"not done \(disk full\): see the node's log, and try again"
         ):
-            process.orders.answer({"do": "leave"})
+            process.runners[0].orders.answer({"do": "leave"})
         process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))
-        assert (sent, process.store.load()) == ([], before)
+        assert (sent, process.runners[0].store.load()) == ([], before)
         assert not list(
             (process.file.state / "peers").glob("*.life")
         )  # to be heard of when there is room
         db.execute("PRAGMA max_page_count = 1000000")
-        while process.out_of_order:
+        while process.runners[0].out_of_order:
             await asyncio.sleep(0.01)
         process.got(NEIGHBOUR, Prepare(first, OTHER))
         assert [message for message in sent if isinstance(message, Prepared)] == [
@@ -1231,7 +1235,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
             process.opened(
                 NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16)
             )  # no error
-        process.store.close()
+        process.runners[0].store.close()
 
     asyncio.run(live())
 
@@ -1254,31 +1258,31 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
         monkeypatch.setattr(
             process.transport, "send", lambda to, message, *_: sent.append((to, message))
         )
-        process.event(Start())
+        process.runners[0].event(Start())
         for node, life in ((NEIGHBOUR, lives[0]), (OTHER, lives[1])):
             process.transport.links[node].open = True
             process.opened(node, hello._replace(incarnation=life))
         process.got(NEIGHBOUR, heartbeat())
-        process.event(Genesis(process.manifest.first_token))
+        process.runners[0].event(Genesis(process.manifest.first_token))
         process.got(NEIGHBOUR, Guarding(Epoch(0, 0, VICTIM), 0))
-        held = process.node.disk.held
+        held = process.runners[0].node.disk.held
         assert held is not None
         assert held.guardian == NEIGHBOUR
         process.got(OTHER, heartbeat(epoch=held.token.epoch))  # who can guard it instead
-        before = process.node.disk.edges
-        process._begin_again("disk full", "as if")
+        before = process.runners[0].node.disk.edges
+        process.runners[0]._begin_again("disk full", "as if")
         sent.clear()
         process.opened(NEIGHBOUR, hello._replace(incarnation=lives[2]))
-        assert (process.node.disk.edges, sent) == (before, [])
-        while process.out_of_order:
+        assert (process.runners[0].node.disk.edges, sent) == (before, [])
+        while process.runners[0].out_of_order:
             await asyncio.sleep(0.01)
-        held = process.node.disk.held
+        held = process.runners[0].node.disk.held
         assert held is not None
         assert (held.guardian, held.token.epoch.counter) == (OTHER, 1)
         assert [to for to, message in sent if isinstance(message, Guard)][-1] == OTHER
         assert {to for to, message in sent if isinstance(message, Heartbeat)} == {NEIGHBOUR, OTHER}
         assert (process.file.state / "peers" / f"{NEIGHBOUR}.life").read_bytes() == lives[2]
-        process.store.close()
+        process.runners[0].store.close()
 
     asyncio.run(live())
 
@@ -1298,7 +1302,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
         process = Process(folder / "node.toml")
         sent: list[object] = []
         monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
-        process.event(Start())
+        process.runners[0].event(Start())
         now = Epoch(1, 1, NEIGHBOUR)
         first = process.manifest.first_token._replace(epoch=now, seq=1)
         for v in (NEIGHBOUR, STRANGER):
@@ -1307,11 +1311,11 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
         process.got(NEIGHBOUR, Guard(first, link))
         assert sent
         sent.clear()
-        monkeypatch.setattr(process.store, "persist", broken)
+        monkeypatch.setattr(process.runners[0].store, "persist", broken)
         for _ in range(2):
             process.got(NEIGHBOUR, Release(now, 1, OTHER, bytes(32)))
         assert (sent, process.over.is_set(), process.failed) == ([], True, "disk I/O error")
-        process.store.close()
+        process.runners[0].store.close()
 
     asyncio.run(live())
 

@@ -378,10 +378,10 @@ def test_a_node_that_starts_uses_the_file_up(tmp_path):
     for left, expected in ((True, Spending(0, first=True)), (False, Spending(24))):
         assert (folder / "node-1" / BUDGET).exists() is left
         process = Process(folder / "node-1" / "node.toml")
-        assert process.node.disk.spent == expected
+        assert process.runners[0].node.disk.spent == expected
         assert process.metrics is None
-        assert process.sightings.problem is None
-        process.store.close()
+        assert process.runners[0].sightings.problem is None
+        process.runners[0].store.close()
         assert not (folder / "node-1" / BUDGET).exists()
         shutil.rmtree(folder / "node-1" / "state")  # the disk is lost
 
@@ -410,8 +410,8 @@ def test_the_operator_may_know_what_a_lost_disk_had_spent(tmp_path):
     refused = fleet_command("budget", folder, 1, "--spent", 25)
     assert "spent must be" in str(refused.exception)
     process = Process(folder / "node-1" / "node.toml")
-    assert process.node.disk.spent == Spending(17)
-    process.store.close()
+    assert process.runners[0].node.disk.spent == Spending(17)
+    process.runners[0].store.close()
     refused = fleet_command("budget", folder, 1, "--spent", 0)
     assert "nothing lowers that count" in str(refused.exception)
     plain = new_fleet(tmp_path / "plain", privacy=None)
@@ -491,7 +491,7 @@ def test_released_scores_have_noise_and_are_released_once(tmp_path):
     assert np.array_equal(fleet_of(folder).scores[0], scores)
     process = Process(folder / "node-1" / "node.toml")
     assert process.scores == (scores[1],)  # and not another draw at each start
-    process.store.close()
+    process.runners[0].store.close()
     again = new_fleet(tmp_path / "again", privacy=released, design=lw.mhlj(), problem=problem)
     assert NodeFile.read(again / "node-1" / "node.toml").score != scores[1]  # no seed tells it
     with pytest.raises(InvalidParameter, match="only their owners have"):
@@ -568,8 +568,8 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert found.walk.shape == (1, 100)
     shutil.rmtree(folder / "node-2" / "state")
     process = Process(folder / "node-2" / "node.toml")
-    assert process.node.disk.spent == Spending(24)
-    process.store.close()
+    assert process.runners[0].node.disk.spent == Spending(24)
+    process.runners[0].store.close()
 
 
 @pytest.mark.more

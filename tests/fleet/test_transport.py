@@ -25,7 +25,7 @@ from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Messa
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import link, transport, wire
-from levywalk.fleet.runtime.link import WAITING, Link
+from levywalk.fleet.runtime.link import WAITING, Link, Outgoing
 from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transport
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
@@ -44,6 +44,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.tokens: list[int] = []  # that the messages were about
 
     def opened(self, node: int, hello: Hello) -> None:
         self.told.append(("opened", node, hello.incarnation))
@@ -51,13 +52,14 @@ class Ear:
     def closed(self, node: int, why: str) -> None:
         self.told.append(("closed", node, why))
 
-    def got(self, node: int, message: Message, start: int, commit: int) -> None:
+    def got(self, node: int, message: Message, start: int, commit: int, token: int) -> None:
         self.told.append(("got", node, message))
+        self.tokens.append(token)
 
     def part_received(self, node: int) -> None:
         self.told.append(("part_received", node, None))
 
-    def certificate_refused(self, node: int, message: Message, why: str) -> None:
+    def certificate_refused(self, node: int, message: Message, why: str, token: int) -> None:
         self.told.append(("certificate_refused", node, why))
 
     def all(self, what: str) -> list[Any]:
@@ -311,7 +313,12 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
         assert one.put(outgoing(Renew(token)))
         assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
         await until(lambda: one.sent == 3)
-        one.large = outgoing(Prepare(token, LOW))
+        sent = outgoing(Prepare(token, LOW))
+        one.large[0] = sent, time.monotonic()
+        other = Outgoing(*encode_frame(LOW, Prepare(token, LOW), token=1), token=1)
+        one.tokens = 2
+        assert one.put(other)  # about another token it is another message
+        assert not one.put(sent)
         monkeypatch.setattr(link, "_ANSWER", 0.0)  # it has had its time
         assert one.put(outgoing(Prepare(token, LOW)))
         pump.cancel()

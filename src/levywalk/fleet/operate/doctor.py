@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_fo
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.scrub import scrubbed
 from levywalk.fleet.operate.watched import is_elsewhere
+from levywalk.fleet.operate.whole_status import told_by_token
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.self_check import own_keys, own_machine
 from levywalk.fleet.setup.manifest import Manifest
@@ -86,19 +87,32 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
     yield from each("node files agree with each other", disagreements(files, _prints(files)))
-    views = {one.id: one for one in FleetFolder(path, manifest, files).views(_PATIENCE)}
+    walks = [
+        (one, {found.id: found for found in one.views(_PATIENCE)})
+        for one in FleetFolder(path, manifest, files).each
+    ]
+    views = walks[0][1]
     yield from each(
         "ports are free, or used by the nodes",
         (one for v in files for one in _ports(files[v], views[v])),
     )
     yield from own_machine(path, (*path.glob("node-*/*"), path / MANIFEST))
-    yield from running_nodes(path, views)
+    yield from by_token([running_nodes(path, its) for _, its in walks])
     if scrub:
-        yield from scrubbed(files.values(), manifest)
-    begun = (path / BEGUN).exists()
-    yield from whole_walk(
-        fleet_status(list(views.values()), manifest, begun=begun, at=shlex.quote(str(path)))
+        yield from by_token([scrubbed(one.files.values(), one.manifest) for one, _ in walks])
+    begun, at = (path / BEGUN).exists(), shlex.quote(str(path))
+    yield from by_token(
+        whole_walk(fleet_status(list(its.values()), one.manifest, begun=begun, at=at))
+        for one, its in walks
     )
+
+
+def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:
+    """Yield what was found about each token: once, if it is the same for all of them; otherwise it
+    names its token.
+    """
+    for said, finding in told_by_token([list(part) for part in parts]):
+        yield finding._replace(what=f"{said}{finding.what}")
 
 
 def each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -58,10 +58,12 @@ class Door:
         The node, and where its port is.
     tls
         The operator's key and certificate, and that of the fleet's authority.
+    token
+        Which of several tokens the questions are about.
     """
 
-    def __init__(self, node: int, address: str, tls: Tls) -> None:
-        self.node, self.address = node, address
+    def __init__(self, node: int, address: str, tls: Tls, token: int = 0) -> None:
+        self.node, self.address, self._token = node, address, token
         credentials = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
         options = (*_OPTIONS, ("grpc.ssl_target_name_override", server_name(node)))
         self._channel = grpc.secure_channel(address, credentials, options=options)
@@ -83,7 +85,8 @@ class Door:
         InvalidParameter
             If the node refuses the question, with its reason.
         """
-        data = json.dumps(question).encode()
+        about_token = {"token": self._token} if self._token else {}
+        data = json.dumps(question | about_token).encode()
         most = MOST_ANSWER + most_record
         found, about = Records(most, most_record), None
         try:

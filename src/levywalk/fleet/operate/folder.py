@@ -15,12 +15,12 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun, look
 from levywalk.fleet.operate.log_entries import FolderReports
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.model_copies import Copy, copies_of
@@ -90,6 +90,23 @@ class FleetFolder:
         places = [path, *(file.manifest.parent for file in files.values())]
         manifest = sized(founded, newest_size(places, founded))
         return cls(path, manifest, dict(sorted(files.items())))
+
+    # Tokens
+
+    def token(self, number: int) -> FleetFolder:
+        """Return the fleet of one of its tokens: the same nodes, with the disks of that token.
+
+        All that is read, judged and asked here is about this token; about the first one, if none
+        was chosen. Only starting, stopping and orders about a node are about all of them.
+        """
+        manifest = self.manifest.of_token(number)
+        files = {v: file.of_token(number) for v, file in self.files.items()}
+        return self if manifest is self.manifest else replace(self, manifest=manifest, files=files)
+
+    @property
+    def each(self) -> list[FleetFolder]:
+        """The fleet of each of its tokens."""
+        return [self.token(number) for number in range(self.manifest.tokens)]
 
     # Status
 
@@ -253,13 +270,18 @@ class FleetFolder:
         return self._await_begin(time.monotonic() + timeout, say)
 
     def _await_begin(self, until: float, say: Say, nodes: Starting | None = None) -> bool:
+        """Start the walks of all tokens; return False if all had started before."""
+        fresh = [one._await_token(until, say, nodes) for one in self.each]
+        self._mark()
+        return any(fresh)
+
+    def _await_token(self, until: float, say: Say, nodes: Starting | None) -> bool:
         start = self.manifest.start
         for _ in looks(until):
             if nodes is not None:
                 nodes.see_to(self.files)
             views = self.views()
-            if any(one.tokens or one.about["epoch"] != list(FIRST) for one in views):
-                self._mark()
+            if has_begun(views):
                 return False
             silent = [one.id for one in views if not one.answers]
             down = [] if silent else [edge for one in views for edge in _edges_down(one)]
@@ -270,7 +292,6 @@ class FleetFolder:
                 )
             if not silent and not down and not any(one.about.get("awaits") for one in views):
                 control.ask(self.files[start].state, "begin")
-                self._mark()
                 return True
             say(f"{len(down)} edges are not up yet")
         if silent:
@@ -341,7 +362,8 @@ class FleetFolder:
         told, down, objections = [], [], []
         for v in around:
             try:
-                control.ask(self.files[v].state, "gone", node=node)
+                for one in self.each:
+                    control.ask(one.files[v].state, "gone", node=node)
                 told.append(v)
             except control.NoAnswer:
                 down.append(v)
@@ -371,25 +393,28 @@ class FleetFolder:
         older_than
             Seconds: visits that were made earlier go.
         """
-        found = {}
-        for v in self.files if node is None else [self.check(node).id]:
-            state, total = self.files[v].state, 0
-            limits = {"keep_bytes": keep_bytes, "older_than": older_than}
-            if running(state) is not None:
-                while done := control.ask(state, "prune", timeout=60.0, **limits)["removed"]:
+        nodes = list(self.files) if node is None else [self.check(node).id]
+        limits = {"keep_bytes": keep_bytes, "older_than": older_than}
+        return {v: sum(one._prune(v, limits) for one in self.each) for v in nodes}
+
+    def _prune(self, node: int, limits: dict[str, Any]) -> int:
+        state, total = self.files[node].state, 0
+        if running(state) is not None:
+            while done := control.ask(state, "prune", timeout=60.0, **limits)["removed"]:
+                total += done
+        elif (state / "state.db").exists():
+            with NodeStore(state, self.manifest.digest, limits=self.manifest.limits) as store:
+                while done := store.prune(**limits):
                     total += done
-            elif (state / "state.db").exists():
-                with NodeStore(state, self.manifest.digest, limits=self.manifest.limits) as store:
-                    while done := store.prune(keep_bytes=keep_bytes, older_than=older_than):
-                        total += done
-            found[v] = total
-        return found
+        return total
 
     def leave(self, node: int) -> None:
         """Ask a node to leave: it accepts no model any more, hands over what it has and closes its
         edges.
         """
-        control.ask(self.check(node).state, "leave")
+        self.check(node)
+        for one in self.each:
+            control.ask(one.files[node].state, "leave")
 
     def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
         """Give nodes new certificates for their present keys; return the files.
@@ -409,17 +434,24 @@ class FleetFolder:
 
 
 def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = nothing_said) -> bool:
-    """Start the walk at the node of a node file, once its own edges are up; return False if it had
-    started before.
+    """Start the walks that begin at the node of a node file, once its own edges are up; return
+    False if they had started before.
     """
-    file = NodeFile.read(path)
-    start = Manifest.read(file.manifest).start
-    if file.id != start:
+    file, until = NodeFile.read(path), time.monotonic() + timeout
+    manifest = Manifest.read(file.manifest)
+    starts = manifest.starts or (manifest.start,)
+    own = [number for number, start in enumerate(starts) if start == file.id]
+    if not own:
         raise InvalidParameter(
-            f"{path} must be the file of node {start}, where the walk starts, got the file of node "
-            f"{file.id}"
+            f"{path} must be the file of node {short(sorted(set(starts)))}, where the walk starts, "
+            f"got the file of node {file.id}"
         )
-    for _ in looks(time.monotonic() + timeout):
+    fresh = [_begin_at(file.of_token(number), until, say) for number in own]
+    return any(fresh)
+
+
+def _begin_at(file: NodeFile, until: float, say: Say) -> bool:
+    for _ in looks(until):
         about = control.ask(file.state, "status")
         if about["held"] or about["final"] or about["epoch"] != list(FIRST):
             return False

@@ -135,6 +135,11 @@ def _check_kind(manifest: Manifest) -> None:
                 f"a node cannot join this fleet: design {part.name} has the target "
                 f"{part.target!r}, whose mean depends on all edges; create a new fleet"
             )
+    if manifest.tokens > 1:
+        raise InvalidParameter(
+            f"a node cannot join this fleet: it has {manifest.tokens} tokens, and the size of a "
+            "fleet is told to one; create a new fleet"
+        )
     if manifest.idle:
         raise InvalidParameter(
             f"a node cannot join this fleet: nodes {short(manifest.idle)} have no data; create a "

@@ -78,6 +78,7 @@ def _found_behind(fleet: WatchedFleet) -> Fleet:
         first,
         manifest.seed,
         manifest.shared,
+        starts=manifest.starts,
     )
 
 

@@ -65,23 +65,24 @@ def rejoin(
         operator's key is not here.
     """
     file = fleet.check(node)
-    one = view(file, fleet.manifest)
+    fenced = any(view(one.check(node), one.manifest).about.get("fenced") for one in fleet.each)
     if not (file.state / "state.db").exists():
         raise InvalidParameter(
             f"node {node} has no disk to give up: levywalk fleet up {fleet.path} starts it as a "
             "new node"
         )
-    lies = _lies(fleet, node)
-    if not one.about.get("fenced") and not lies and not force:
+    lies = [(one, found) for one in fleet.each if (found := _lies(one, node))]
+    if not fenced and not lies and not force:
         raise InvalidParameter(
             f"node {node} is neither fenced nor shut out, and its disk is needed: see levywalk "
             f"fleet status {fleet.path}; --force treats the disk as lost all the same"
         )
-    pardons = _pardons(fleet, node, lies)
+    pardons = [(one, _pardons(one, node, found)) for one, found in lies]
     stopped = fleet.stop(force=True, say=say, nodes=[node])
     kept = _moved_aside(file.state)
-    for told, one_pardon in pardons.items():
-        control.ask(fleet.files[told].state, "pardon", **one_pardon)
+    for one, words in pardons:
+        for told, word in words.items():
+            control.ask(one.files[told].state, "pardon", **word)
     if not stopped:
         return Rejoined(kept, started=False, pardoned=bool(lies))
     start_process(fleet.place(node), fleet.log(node))
@@ -105,8 +106,6 @@ def _lies(fleet: FleetFolder, node: int) -> dict[int, Epoch]:
 
 def _pardons(fleet: FleetFolder, node: int, lies: Mapping[int, Epoch]) -> dict[int, dict[str, Any]]:
     """Return the operator's word that a node may take part again, for each node to be told."""
-    if not lies:
-        return {}
     key = operators_key(fleet, "let a node in again that has lied")
     found = {}
     for told, epoch in lies.items():

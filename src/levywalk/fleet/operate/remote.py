@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,13 @@ class RemoteFleet:
     @cached_property
     def _doors(self) -> dict[int, Door]:
         tls = operator_tls(self.path)
-        return {v: Door(v, one.address, tls) for v, one in self.nodes.items()}
+        token = self.manifest.token_number
+        return {v: Door(v, one.address, tls, token) for v, one in self.nodes.items()}
+
+    def token(self, number: int) -> RemoteFleet:
+        """Return the fleet of one of its tokens: all questions are about that token."""
+        manifest = self.manifest.of_token(number)
+        return self if manifest is self.manifest else replace(self, manifest=manifest)
 
     @property
     def ids(self) -> list[int]:

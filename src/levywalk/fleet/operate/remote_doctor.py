@@ -11,7 +11,7 @@ from pathlib import Path
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning
-from levywalk.fleet.operate.doctor import disagreements, each, running_nodes, whole_walk
+from levywalk.fleet.operate.doctor import by_token, disagreements, each, running_nodes, whole_walk
 from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
@@ -53,11 +53,21 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
     yield from each("keys, certificates, disks and clocks are right", _own_findings(fleet, reached))
     prints = {v: file.keys for v, file in fleet.node_files.items()}
     yield from each("node files agree with each other", disagreements(fleet.node_files, prints))
+    walks = [(fleet.manifest, list(views.values()))]
+    for number in range(1, fleet.manifest.tokens):
+        one = fleet.token(number)
+        walks.append((one.manifest, one.views()))
     if reached:
-        yield from running_nodes(path, {v: views[v] for v in reached}, elsewhere=True)
+        yield from by_token(
+            running_nodes(
+                path, {one.id: one for one in its if one.unreached is None}, elsewhere=True
+            )
+            for _, its in walks
+        )
     at = shlex.quote(str(path))
-    yield from whole_walk(
-        fleet_status(list(views.values()), fleet.manifest, begun=has_begun(views.values()), at=at)
+    yield from by_token(
+        whole_walk(fleet_status(its, manifest, begun=has_begun(its), at=at))
+        for manifest, its in walks
     )
 
 

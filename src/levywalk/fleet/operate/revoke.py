@@ -35,15 +35,17 @@ def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
             f"node must be from 0 to {fleet.manifest.nodes - 1}, as the manifest says, got {node}"
         )
     key = operators_key(fleet, "revoke a node")
-    views = fleet.views()
-    blank = Revocation(node, winning_epoch(views), b"")
-    word = key.signed(blank, fleet.manifest.digest)
+    words = []  # one for each token, whose epochs are its own
+    for one in fleet.each:
+        blank = Revocation(node, winning_epoch(one.views()), b"")
+        words.append((one, key.signed(blank, one.manifest.digest)))
     told, down = [], []
     for v in fleet.ids:
         try:
-            fleet.ask(
-                v, "revoke", node=node, epoch=list(word.epoch), signature=word.signature.hex()
-            )
+            for one, word in words:
+                one.ask(
+                    v, "revoke", node=node, epoch=list(word.epoch), signature=word.signature.hex()
+                )
             told.append(v)
         except control.NoAnswer:
             down.append(v)

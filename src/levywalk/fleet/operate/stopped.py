@@ -88,6 +88,7 @@ def stopped(
             f"{said}, {because}; do: levywalk fleet up {at}, and levywalk fleet gone {at} NODE for "
             "a node that will never come back"
         )
+    which = f" --token {manifest.token_number}" if manifest.tokens > 1 else ""
     where = "on any disk" if len(views) == manifest.nodes else "on the disks here"
     more = (
         ""
@@ -96,7 +97,7 @@ def stopped(
     )
     return (
         f"{said}, because no copy of the model that could continue is left {where}: the nodes that "
-        f"held and guarded it have lost their disks; do: {more}levywalk fleet revive {at}"
+        f"held and guarded it have lost their disks; do: {more}levywalk fleet revive {at}{which}"
     )
 
 

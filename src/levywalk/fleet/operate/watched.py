@@ -71,6 +71,9 @@ class WatchedFleet(Protocol):
     def begun(self) -> bool:
         """Whether the walk has started."""
 
+    def token(self, number: int) -> WatchedFleet:
+        """Return the fleet of one of its tokens, if there are several."""
+
     def check(self, node: int) -> Any:
         """Raise an error unless the node can be asked."""
 

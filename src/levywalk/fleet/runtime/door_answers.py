@@ -1,9 +1,10 @@
 """What a node answers at its operator port: the records that the commands read from a folder.
 
-Nothing else can be asked. No answer contains samples, keys, or what nodes remember of their
-samples. Models are in the answers to ``model`` and, as far as the log records them, ``trace``; the
-local loss and the metrics of the node are in that to ``status``. The one order is ``revive``, and
-it needs the operator's signature besides.
+Nothing else can be asked. If there are several tokens, a question names the one that it is about.
+No answer contains samples, keys, or what nodes remember of their samples. Models are in the answers
+to ``model`` and, as far as the log records them, ``trace``; the local loss and the metrics of the
+node are in that to ``status``. The one order is ``revive``, and it needs the operator's signature
+besides.
 
 Disks are read in threads, two at a time, so that the walk goes on meanwhile.
 """
@@ -28,6 +29,7 @@ from levywalk.fleet.storage.rows import LogDamage
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
+    from levywalk.fleet.runtime.token_runner import TokenRunner
 
 LINES = 20_000  # lines of the log in one answer
 PAGE = 1 << 23  # bytes of records after which an answer ends, and the next one goes on
@@ -68,10 +70,17 @@ class DoorAnswers:
         async with self._reading:
             return await asyncio.to_thread(lambda: list(rest()))
 
+    def _runner(self, asked: dict[str, Any]) -> TokenRunner:
+        """Return the token that a question is about: the first one, if it names none."""
+        number, runners = _number(asked, "token"), self.process.runners
+        if number >= len(runners):
+            raise InvalidParameter(f"token must be from 0 to {len(runners) - 1}, got {number}")
+        return runners[number]
+
     def _status(self, asked: dict[str, Any]) -> Callable[[], Frames]:
         """The status of the node, and its log without visits and without models."""
-        process = self.process
-        status, file, manifest = process.orders.status(), process.file, process.manifest
+        process, runner = self.process, self._runner(asked)
+        status, file, manifest = runner.orders.status(), runner.file, runner.manifest
         about = {
             "name": file.name,
             "listen": file.listen,
@@ -124,7 +133,8 @@ class DoorAnswers:
 
     def _trace(self, asked: dict[str, Any]) -> Callable[[], Frames]:
         """Lines of the log of visits, with the models that were recorded."""
-        after, file, manifest = _number(asked, "after"), self.process.file, self.process.manifest
+        after, runner = _number(asked, "after"), self._runner(asked)
+        file, manifest = runner.file, runner.manifest
 
         def frames() -> Frames:
             damage: list[LogDamage] = []
@@ -150,7 +160,7 @@ class DoorAnswers:
 
     def _model(self, asked: dict[str, Any]) -> Callable[[], Frames]:
         """The model in one of the node's three places, without what travels with it."""
-        disk, place = self.process.node.disk, asked.get("place")
+        disk, place = self._runner(asked).node.disk, asked.get("place")
         tokens = {
             "held": None if disk.held is None else disk.held.token,
             "guarded": None if disk.guarded is None else disk.guarded.copy,
@@ -171,7 +181,8 @@ class DoorAnswers:
 
     def _copies(self, asked: dict[str, Any]) -> Callable[[], Frames]:
         """Where this node has copies of the model from which a dead walk could be revived."""
-        file, manifest = self.process.file, self.process.manifest
+        runner = self._runner(asked)
+        file, manifest = runner.file, runner.manifest
 
         def frames() -> Frames:
             found = [
@@ -184,7 +195,7 @@ class DoorAnswers:
 
     def _revive(self, asked: dict[str, Any]) -> Callable[[], Frames]:
         """Carry out an order that the operator's key has signed."""
-        done = header(self.process.orders.answer(asked | {"do": "revive"}))
+        done = header(self._runner(asked).orders.answer(asked | {"do": "revive"}))
         return lambda: iter([done])
 
 

@@ -52,24 +52,25 @@ class Outgoing(NamedTuple):
     frame: bytes
     tensors: list[Tensor]
     mark: bytes = b""  # what follows the frame, and is not part of what is sent again
+    token: int = 0  # which of several tokens it is about
 
 
 class Link:
-    """The connection to one neighbour."""
+    """The connection to one neighbour; all tokens of a fleet share it, and its limits are for each
+    of them.
+    """
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def __init__(self, peer: Peer, tokens: int = 1) -> None:
+        self.peer, self.tokens = peer, tokens
         self.open = False
         self.call: Call | None = None  # the newest stream; older ones are ignored
         self.task: asyncio.Task[None] | None = None  # the task that reads from it
         self.waiting: deque[Outgoing] = deque()
         self.under_way: Outgoing | None = None
-        self.large: Outgoing | None = (
-            None  # the last message with a large model that was sent, and when
-        )
-        self.large_at = 0.0
+        # by token: the last message with a large model that was sent, and when
+        self.large: dict[int, tuple[Outgoing, float]] = {}
         self.wake = asyncio.Event()
-        self.budget = FrameBudget()
+        self.budget = FrameBudget(tokens)
         self.streams = 0
         self.sent = self.received = self.dropped = 0
         self.why = "not reached yet"  # why it is closed
@@ -78,8 +79,8 @@ class Link:
         """Add a message to the queue; return False if it is dropped instead."""
         if (
             not self.open
-            or len(self.waiting) >= WAITING
-            or (out.tensors and self._waits(out.frame))
+            or len(self.waiting) >= WAITING * self.tokens
+            or (out.tensors and self._waits(out))
         ):
             self.dropped += 1
             return False
@@ -87,32 +88,35 @@ class Link:
         self.wake.set()
         return True
 
-    def _waits(self, frame: bytes) -> bool:
+    def _waits(self, out: Outgoing) -> bool:
         """Return whether the same message is being sent already.
 
         A message with a large model, repeated every second, would otherwise never arrive. (Another
         message with the same model is a different message.)
         """
-        sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
+        sent, at = self.large.get(out.token, (None, 0.0))
+        sent = sent if time.monotonic() - at < _ANSWER else None
         return any(
-            one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent)
+            one is not None and one.frame == out.frame
+            for one in (*self.waiting, self.under_way, sent)
         )
 
 
 class FrameBudget:
     """Limits how many frames a neighbour may send, on all its streams together."""
 
-    def __init__(self) -> None:
-        self.left, self.at = BURST, time.monotonic()
+    def __init__(self, tokens: int = 1) -> None:
+        self.rate, self.burst = RATE * tokens, BURST * tokens
+        self.left, self.at = self.burst, time.monotonic()
 
     def count(self, node: int) -> None:
         """Count a frame; raise an error if the limit is exceeded."""
         now = time.monotonic()
-        self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
+        self.left, self.at = min(self.burst, self.left + self.rate * (now - self.at)), now
         self.left -= 1
         if self.left < 0:
             raise Flood(
-                f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed"
+                f"node {node} sends more than {self.rate:.0f} frames a second: the stream is closed"
             )
 
 
@@ -138,7 +142,7 @@ async def send_waiting(link: Link, call: Call) -> None:
                 for tensor in out.tensors:
                     for frame in chunk_frames(tensor):
                         await call.write(frame)
-                        link.large, link.large_at = out, time.monotonic()
+                        link.large[out.token] = out, time.monotonic()
                 link.under_way = None
                 link.sent += 1
                 failpoint("send:after")

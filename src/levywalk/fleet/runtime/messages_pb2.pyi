@@ -7,10 +7,11 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "question", "answer", "revoked", "sized")
+    __slots__ = ("sender", "start", "commit", "token", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting", "question", "answer", "revoked", "sized")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     GUARDIAN_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +40,7 @@ class Frame(_message.Message):
     sender: int
     start: int
     commit: int
+    token: int
     guardian_certificate: bytes
     chunk: bytes
     prepare: Prepare
@@ -64,7 +66,7 @@ class Frame(_message.Message):
     answer: Answer
     revoked: Revoked
     sized: Sized
-    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., question: _Optional[_Union[Question, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., sized: _Optional[_Union[Sized, _Mapping]] = ...) -> None: ...
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., token: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ..., question: _Optional[_Union[Question, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., sized: _Optional[_Union[Sized, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")

@@ -17,6 +17,7 @@ from levywalk.fleet.runtime.spending import spending_of
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
+    from levywalk.fleet.runtime.token_runner import TokenRunner
 _PATIENCE = 5.0  # seconds for a request to arrive
 _MOST = 16  # connections at a time; any user of the machine may open them
 _ABOUT = {
@@ -65,37 +66,55 @@ _ABOUT = {
 
 
 def text(process: Process) -> str:
-    """Return all metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format.
+
+    If there are several tokens, what is about one of them has the label ``token``.
+    """
+    node = f'node="{process.file.id}"'
+    found: dict[str, dict[str, float]] = {}  # by metric, by labels
+    for name, value in _of_node(process).items():
+        found[name] = {node: value}
+    for runner in process.runners:
+        labels = node if len(process.runners) == 1 else f'{node},token="{runner.number}"'
+        for name, value in _of_token(runner).items():
+            found.setdefault(name, {})[labels] = value
+        for metric, value in runner.sightings.metrics().items():
+            found.setdefault("metric", {})[f'{labels},metric="{metric}"'] = value
     lines = []
-    for name, value in _values(process).items():
-        kind, about = _ABOUT[name]
-        full = f"levywalk_{name}"
-        number = "+Inf" if value == math.inf else f"{value:.17g}"
-        lines += [
-            f"# HELP {full} {about}",
-            f"# TYPE {full} {kind}",
-            f'{full}{{node="{process.file.id}"}} {number}',
-        ]
-    own = process.sightings.metrics()
-    if own:
-        kind, about = _ABOUT["metric"]
-        lines += [f"# HELP levywalk_metric {about}", f"# TYPE levywalk_metric {kind}"]
-        lines += [
-            f'levywalk_metric{{node="{process.file.id}",metric="{name}"}} {value:.17g}'
-            for name, value in own.items()
-        ]
+    for name, (kind, about) in _ABOUT.items():
+        if name in found:
+            lines += [f"# HELP levywalk_{name} {about}", f"# TYPE levywalk_{name} {kind}"]
+            lines += [
+                f"levywalk_{name}{{{labels}}} {_number(value)}"
+                for labels, value in found[name].items()
+            ]
     return "\n".join(lines) + "\n"
 
 
-def _values(process: Process) -> dict[str, float]:
-    """Return the metrics that are known now."""
-    disk, file = process.node.disk, process.file
-    seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
+def _number(value: float) -> str:
+    return "+Inf" if value == math.inf else f"{value:.17g}"
+
+
+def _of_node(process: Process) -> dict[str, float]:
+    """Return the metrics of the node that are known now."""
+    links = process.transport.links.values()
+    return {
+        "up_seconds": time.time() - process.began,
+        "neighbours": len(process.file.neighbours),
+        "neighbours_connected": sum(link.open for link in links),
+        "messages_sent_total": sum(link.sent for link in links),
+        "messages_dropped_total": sum(link.dropped for link in links),
+        "certificate_expires_seconds": process.identity.certificate.not_valid_after_utc.timestamp(),
+    }
+
+
+def _of_token(runner: TokenRunner) -> dict[str, float]:
+    """Return the metrics of one token at the node that are known now."""
+    node, disk, sightings = runner.node, runner.node.disk, runner.sightings
+    seen, rate, loss = sightings.seen, sightings.rate(), sightings.loss()
     holds = disk.held is not None and disk.held.status != HeldStatus.PREPARED
     guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
-    links = process.transport.links.values()
     values: dict[str, float] = {
-        "up_seconds": time.time() - process.began,
         "epoch": disk.known.epoch.counter,
         "holds_token": float(holds),
         "guards_token": float(guards),
@@ -103,31 +122,26 @@ def _values(process: Process) -> dict[str, float]:
         "diverged": float(seen is not None and seen.diverged_at >= 0),
         "step": 0 if seen is None else seen.step,
         "transfers": 0 if seen is None else seen.transfers,
-        "silence_seconds": process.sightings.silence(),
-        "stalled": float(process.stalled),
-        "neighbours": len(file.neighbours),
-        "neighbours_connected": sum(link.open for link in links),
-        "out_of_order": float(bool(process.out_of_order)),
-        "fenced": float(bool(process.node.fenced)),
-        "answers_awaited": len(process.node.awaited),
-        "commits_total": process.counts["commits"],
-        "regenerations_total": process.counts["regenerated"],
-        "refused_total": process.counts["refused"],
-        "messages_sent_total": sum(link.sent for link in links),
-        "messages_dropped_total": sum(link.dropped for link in links),
-        "certificate_expires_seconds": process.identity.certificate.not_valid_after_utc.timestamp(),
+        "silence_seconds": sightings.silence(),
+        "stalled": float(runner.stalled),
+        "out_of_order": float(bool(runner.out_of_order)),
+        "fenced": float(bool(node.fenced)),
+        "answers_awaited": len(node.awaited),
+        "commits_total": runner.counts["commits"],
+        "regenerations_total": runner.counts["regenerated"],
+        "refused_total": runner.counts["refused"],
     }
     if rate is not None:
         values["hops_per_second"] = rate
     if loss is not None:
         values["local_loss"] = loss["value"]
-    return values | _privacy(process)
+    return values | _privacy(runner)
 
 
-def _privacy(process: Process) -> dict[str, float]:
+def _privacy(runner: TokenRunner) -> dict[str, float]:
     """Return what the node's budget has spent; nothing without privacy."""
-    bound, spent = process.manifest.published.privacy, process.node.disk.spent
-    told = spending_of(process.manifest, 0 if spent is None else spent.releases)
+    bound, spent = runner.manifest.published.privacy, runner.node.disk.spent
+    told = spending_of(runner.manifest, 0 if spent is None else spent.releases)
     if bound is None or told is None:
         return {}
     return {

@@ -1,4 +1,8 @@
-"""What an operator can ask of a running node, through its control socket."""
+"""What an operator can ask of a running node, through its control socket.
+
+Each token of a fleet has a socket of its own. Orders about the node itself (keys, stop) can be
+given at any of them.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +36,14 @@ from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
-    from levywalk.fleet.runtime.process import Process
+    from levywalk.fleet.runtime.token_runner import TokenRunner
 
 
 class Orders:
     """Answers an operator's questions and carries out orders."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, runner: TokenRunner) -> None:
+        self.runner, self.process = runner, runner.process
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Answer a question that came through the control socket."""
@@ -64,32 +68,32 @@ class Orders:
         return order(asked)
 
     def _ordered(self, event: Event) -> dict[str, Any]:
-        if self.process.node.fenced:
+        if self.runner.node.fenced:
             raise InvalidParameter(
-                f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
+                f"node {self.process.file.id} is fenced: {self.runner.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
-        if self.process.node.awaited and not isinstance(event, Gone | Pardoned | Revoke | Resize):
-            why = waits_to_act("", self.process.node.awaited)
+        if self.runner.node.awaited and not isinstance(event, Gone | Pardoned | Revoke | Resize):
+            why = waits_to_act("", self.runner.node.awaited)
             raise InvalidParameter(
                 f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
                 "(levywalk fleet gone), and try again"
             )
-        self.process.event(event)
-        if self.process.out_of_order or self.process.failed:
+        self.runner.event(event)
+        if self.runner.out_of_order or self.process.failed:
             raise InvalidParameter(
-                f"not done ({self.process.out_of_order or self.process.failed}): see the node's "
+                f"not done ({self.runner.out_of_order or self.process.failed}): see the node's "
                 "log, and try again"
             )
         return {"done": True}
 
     def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if self.process.manifest.start != self.process.file.id:
+        if self.runner.manifest.start != self.process.file.id:
             raise InvalidParameter(
-                f"the walk begins at node {self.process.manifest.start}, not at node "
+                f"the walk begins at node {self.runner.manifest.start}, not at node "
                 f"{self.process.file.id}"
             )
-        manifest = self.process.manifest
+        manifest = self.runner.manifest
         first = manifest.first_model(self.process.file.manifest.parent)
         return self._ordered(Genesis(manifest.published.first_token(first)))
 
@@ -97,7 +101,7 @@ class Orders:
         node = asked.get("node")
         if (
             type(node) is not int
-            or node not in self.process.node.disk.edges
+            or node not in self.runner.node.disk.edges
             or node == self.process.file.id
         ):
             raise InvalidParameter(f"node {node} is not a neighbour of node {self.process.file.id}")
@@ -109,7 +113,7 @@ class Orders:
 
     def _revive(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Make a copy on this node's disk a new epoch."""
-        disk, number = self.process.node.disk, asked.get("line")
+        disk, number = self.runner.node.disk, asked.get("line")
         if disk.final is not None:
             raise InvalidParameter(f"the walk is over, as node {self.process.file.id} knows")
         if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
@@ -119,13 +123,13 @@ class Orders:
         if number is None:
             token = best_copy(disk)
         elif type(number) is int:
-            line = next(self.process.store.lines(number - 1), None)
-            token = None if line is None else token_of(line, self.process.manifest.published)
+            line = next(self.runner.store.lines(number - 1), None)
+            token = None if line is None else token_of(line, self.runner.manifest.published)
         else:
             raise InvalidParameter(f"line must be a number, got {number!r}")
         if token is None:
             raise InvalidParameter(f"node {self.process.file.id} has no copy there")
-        why = self.process.manifest.published.refuses(token)
+        why = self.runner.manifest.published.refuses(token)
         if why is not None:
             raise InvalidParameter(f"the copy of node {self.process.file.id} is not valid: {why}")
         word = _word(asked, token, self.process.file.id)
@@ -135,7 +139,7 @@ class Orders:
             )
         before = disk.held
         done = self._ordered(Revive(token, word))
-        if self.process.node.disk.held is before:
+        if self.runner.node.disk.held is before:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's word: it is not "
                 "signed with the key that the manifest names, or a higher epoch is known there"
@@ -146,7 +150,7 @@ class Orders:
         """Let a node in again that has lied, on the operator's word."""
         node, epoch, signature = _about_node(asked, "let a node in again")
         done = self._ordered(Pardoned(Pardon(node, epoch, signature)))
-        if str(node) in describe(self.process.node.disk)["liars"]:
+        if str(node) in describe(self.runner.node.disk)["liars"]:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's word: it is not "
                 f"signed with the key that the manifest names, or is not about the last lie of "
@@ -157,10 +161,10 @@ class Orders:
     def _revoke(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Let a node take no part any more, on the operator's word."""
         node, epoch, signature = _about_node(asked, "revoke a node")
-        if not 0 <= node < self.process.manifest.nodes:
-            raise InvalidParameter(f"node must be below {self.process.manifest.nodes}, got {node}")
+        if not 0 <= node < self.runner.manifest.nodes:
+            raise InvalidParameter(f"node must be below {self.runner.manifest.nodes}, got {node}")
         done = self._ordered(Revoke(Revocation(node, epoch, signature)))
-        if node not in self.process.node.disk.revoked.nodes:
+        if node not in self.runner.node.disk.revoked.nodes:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's word: it is not "
                 "signed with the key that the manifest names"
@@ -171,7 +175,7 @@ class Orders:
         """Let the fleet have more nodes, on the operator's word."""
         size = _told_size(asked)
         done = self._ordered(Resize(size))
-        known = self.process.node.disk.size
+        known = self.runner.node.disk.size
         if known != size:
             kept = "none" if known is None else f"version {known.version}"
             raise InvalidParameter(
@@ -192,9 +196,9 @@ class Orders:
         for name, value in limits.items():
             if value is not None and (type(value) not in (int, float) or not value >= 0):
                 raise InvalidParameter(f"{name} must be a number of at least 0, got {value!r}")
-        if self.process.out_of_order or self.process.failed:
+        if self.runner.out_of_order or self.process.failed:
             raise InvalidParameter("not done: see the node's log, and try again")
-        return {"removed": self.process.store.prune(**limits)}
+        return {"removed": self.runner.store.prune(**limits)}
 
     def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
         asyncio.get_running_loop().call_soon(self.process.over.set)
@@ -202,11 +206,11 @@ class Orders:
 
     def status(self) -> dict[str, Any]:
         """Return the status of this node."""
-        node, disk = self.process.node, self.process.node.disk
+        node, disk = self.runner.node, self.runner.node.disk
         waits = waits_to_act(node.fenced, node.awaited) or waits_for(
             disk,
             self._connected(),
-            self.process.manifest.terms.renew_after,
+            self.runner.manifest.terms.renew_after,
             () if node.inquiry is None else node.inquiry.due,
         )
         found = describe(disk)
@@ -216,20 +220,20 @@ class Orders:
         return found | {
             "id": self.process.file.id,
             "pid": os.getpid(),
-            "run": self.process.manifest.digest.hex(),
+            "run": self.runner.manifest.digest.hex(),
             "version": __version__,
             "began": self.process.began,
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
             "expires_soon": expires_soon(self.process.identity.certificate),
             "rotation": self.process.identity.rotation,
-            "hops_per_second": self.process.sightings.rate(),
-            "loss": self.process.sightings.loss(),
-            "metrics": self.process.sightings.metrics(),
-            "silence": self.process.sightings.silence(),
-            "patience": self.process.sightings.patience(self.process.manifest.terms.dead_after),
-            "waits": self.process.out_of_order or waits,
+            "hops_per_second": self.runner.sightings.rate(),
+            "loss": self.runner.sightings.loss(),
+            "metrics": self.runner.sightings.metrics(),
+            "silence": self.runner.sightings.silence(),
+            "patience": self.runner.sightings.patience(self.runner.manifest.terms.dead_after),
+            "waits": self.runner.out_of_order or waits,
             "awaits": sorted(node.awaited),
-            "counts": dict(self.process.counts),
+            "counts": dict(self.runner.counts),
         }
 
     def _connected(self) -> set[int]:

@@ -118,14 +118,16 @@ class LinkListener(Protocol):
     def closed(self, node: int, why: str) -> None:
         """A link is closed, or could not be opened."""
 
-    def got(self, node: int, message: Message, start: int, commit: int) -> None:
-        """A message has arrived, from that start of the sender and after that write."""
+    def got(self, node: int, message: Message, start: int, commit: int, token: int) -> None:
+        """A message about a token has arrived, from that start of the sender and after that
+        write.
+        """
 
     def part_received(self, node: int) -> None:
         """A part of a large message has arrived."""
 
-    def certificate_refused(self, node: int, message: Message, why: str) -> None:
-        """A message has arrived with a certificate that is not valid."""
+    def certificate_refused(self, node: int, message: Message, why: str, token: int) -> None:
+        """A message about a token has arrived with a certificate that is not valid."""
 
 
 class Transport:
@@ -137,6 +139,8 @@ class Transport:
         Host and port.
     known
         Certificates (DER) of nodes that are known already; ``learned`` is called with new ones.
+    tokens
+        How many tokens share the streams.
     """
 
     def __init__(
@@ -151,6 +155,7 @@ class Transport:
         *,
         known: dict[int, bytes] | None = None,
         learned: Callable[[int, bytes], None] | None = None,
+        tokens: int = 1,
     ) -> None:
         self.identity, self.id, self.listen, self.limits, self.heard = (
             identity,
@@ -159,7 +164,8 @@ class Transport:
             limits,
             heard,
         )
-        self.links = {peer.id: Link(peer) for peer in peers}
+        self.tokens = tokens
+        self.links = {peer.id: Link(peer, tokens) for peer in peers}
         named = {peer.id: peer for peer in peers}
         self._known = KnownNodes(identity, named, known or {}, learned)
         self.hello = Hello(FORMAT, manifest, incarnation, __version__, self._known.own)
@@ -264,15 +270,17 @@ class Transport:
         if self._server is not None:
             await self._server.stop(0)
 
-    def send(self, to: int, message: Message, start: int = 0, commit: int = 0) -> None:
-        """Send a message, or drop it if the neighbour is not connected."""
+    def send(
+        self, to: int, message: Message, start: int = 0, commit: int = 0, token: int = 0
+    ) -> None:
+        """Send a message about a token, or drop it if the neighbour is not connected."""
         link = self.links.get(to)
         if link is None or not link.open:
             return
         failpoint("send:before")
         vouching, schema = self._known.vouching(message), self.limits.schema
-        frame, tensors = encode_frame(self.id, message, vouching, schema)
-        link.put(Outgoing(frame, tensors, mark_of(start, commit)))
+        frame, tensors = encode_frame(self.id, message, vouching, schema, token)
+        link.put(Outgoing(frame, tensors, mark_of(start, commit), token))
 
     # A stream
 
@@ -366,7 +374,7 @@ class Transport:
 
         ``keys`` is the fingerprint of those that TLS has proved, if this end knows it.
         """
-        reader, writer = Reader(self.limits, link.peer.id), None
+        reader, writer = Reader(self.limits, link.peer.id, self.tokens), None
         node = link.peer.id
         link.received = 0
         link.streams += 1
@@ -392,7 +400,7 @@ class Transport:
                     self.heard.part_received(node)
                 else:
                     link.received += 1
-                    self._take(node, *found, *reader.mark)
+                    self._take(node, *found, *reader.mark, reader.token)
                 data = await call.read()
         finally:
             link.streams -= 1
@@ -400,16 +408,16 @@ class Transport:
                 writer.cancel()
 
     def _take(
-        self, node: int, message: Message, certificate: bytes, start: int, commit: int
+        self, node: int, message: Message, certificate: bytes, start: int, commit: int, token: int
     ) -> None:
         """Pass a message on, if the certificates that came with it are those of the right nodes."""
         if certificate:
             try:
                 self._known.learn_signers(message, certificate)
             except (IdentityError, Stranger) as error:
-                self.heard.certificate_refused(node, message, str(error))
+                self.heard.certificate_refused(node, message, str(error), token)
                 return
-        self.heard.got(node, message, start, commit)
+        self.heard.got(node, message, start, commit, token)
 
     def _greeted(self, link: Link, hello: Hello, keys: str | None) -> None:
         node = link.peer.id
@@ -453,7 +461,8 @@ class Transport:
         told = (
             link.open or "refused" not in why
         )  # do not report a neighbour that has not been started yet
-        link.call, link.open, link.under_way, link.large = None, False, None, None
+        link.call, link.open, link.under_way = None, False, None
+        link.large.clear()
         link.waiting.clear()  # messages must not reach the other end after it has lost its disk
         if link.why != why:
             link.why = why

@@ -287,14 +287,16 @@ _KINDS: dict[str, _WireRecord] = {
 # Sending
 
 
-def _frame(sender: int, value: Any, guardian_certificate: bytes, after: _Following) -> bytes:
+def _frame(
+    sender: int, value: Any, guardian_certificate: bytes, after: _Following, token: int = 0
+) -> bytes:
     kind = type(value).__name__
     body = kind.lower()
     try:
         _check_size("guardian_certificate", guardian_certificate, MOST_CERTIFICATE)
         fields: Any = {body: _KINDS[body].write(value, after)}
         return Frame(
-            sender=sender, guardian_certificate=guardian_certificate, **fields
+            sender=sender, guardian_certificate=guardian_certificate, token=token, **fields
         ).SerializeToString()
     except (TypeError, ValueError) as error:  # errors of protobuf, and Malformed
         raise Malformed(f"this {kind} cannot be sent: {error}") from None
@@ -305,9 +307,11 @@ def encode_frame(
     message: Message,
     guardian_certificate: bytes = b"",
     schema: TensorSchema | None = None,
+    token: int = 0,
 ) -> tuple[bytes, list[Tensor]]:
     r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in
-    this order. ``schema`` is that of models that are several named arrays.
+    this order. ``schema`` is that of models that are several named arrays; ``token`` says which of
+    several tokens the message is about.
 
     Examples
     --------
@@ -316,7 +320,7 @@ def encode_frame(
     (b'\x08\x03J\x06\n\x02\x18\x06\x10\x07', [])
     """
     after = _Following(schema)
-    return _frame(sender, message, guardian_certificate, after), after
+    return _frame(sender, message, guardian_certificate, after, token), after
 
 
 def mark_of(start: int, commit: int) -> bytes:
@@ -373,6 +377,8 @@ class Reader:
         The sizes that the manifest allows; all must be given.
     peer
         The node at the other end, as TLS has proved.
+    tokens
+        The number of tokens of the fleet.
 
     Examples
     --------
@@ -387,7 +393,7 @@ class Reader:
     levywalk.fleet.protocol.tensors.Malformed: a frame from node 3 names node 5 as its sender
     """
 
-    def __init__(self, limits: Limits, peer: int) -> None:
+    def __init__(self, limits: Limits, peer: int, tokens: int = 1) -> None:
         if limits.dim is None or limits.phases is None or limits.memory is None:
             raise InvalidParameter(
                 f"limits must give all sizes, got {limits}: sizes are never taken from the wire"
@@ -404,6 +410,7 @@ class Reader:
         ] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
         self.mark = (0, 0)  # the sender's start, and the number of a write, of the last message
+        self.tokens, self.token = tokens, 0  # how many there are; the last message is about this
 
     def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
         """Return what is complete with this frame: a Hello, a message with the guardian's
@@ -437,6 +444,10 @@ class Reader:
         frame.DiscardUnknownFields()
         if known and frame.ByteSize() != len(data):
             raise Malformed("a frame with unknown or repeated fields")
+        if frame.token >= (1 if body == "hello" else self.tokens):
+            raise Malformed(
+                f"a message about token {frame.token}, but there are tokens 0 to {self.tokens - 1}"
+            )
         kind = _KINDS[body]
         try:
             _check_size("guardian_certificate", frame.guardian_certificate, MOST_CERTIFICATE)
@@ -448,7 +459,7 @@ class Reader:
         if body == "hello":
             self.greeted = known
             return cast(Hello, value)
-        self.mark = frame.start, frame.commit
+        self.mark, self.token = (frame.start, frame.commit), frame.token
         if not self._expected:
             return value, frame.guardian_certificate
         self._whole = (value, frame.guardian_certificate)

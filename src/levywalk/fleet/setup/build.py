@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.draws import Domain, Key, keys
+from levywalk.draws import Domain, Key, token_keys
 from levywalk.engine.bind import bind_phases
 from levywalk.engine.prepare import start_nodes
+from levywalk.engine.tokens import per_token
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
@@ -21,6 +23,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.fleet.setup.privacy_terms import known_scores
+from levywalk.fleet.setup.several_tokens import check_fleet_tokens, run_of_token
 from levywalk.network import Network
 from levywalk.privacy import SeededNoise, as_privacy, noise_keys
 from levywalk.problem import Problem, model_type
@@ -43,6 +46,9 @@ class Fleet:
         The problem with the L_v that nodes may know under privacy; None if it is the problem.
     real
         Whether the nodes' noise is the operating system's, which nobody can compute again.
+    starts, token_number
+        Where each of several tokens starts (empty: there is one), and which of them this is: see
+        `of_token`.
 
     Examples
     --------
@@ -64,6 +70,8 @@ class Fleet:
     shared_key: bool
     known: Problem | None = None
     real: bool = False
+    starts: tuple[int, ...] = ()
+    token_number: int = 0
 
     @classmethod
     def of(
@@ -81,12 +89,15 @@ class Fleet:
         terms: HandOffTerms | None = None,
         privacy: Any = None,
         real: bool = False,
+        tokens: int = 1,
         **more: Any,
     ) -> Fleet:
         """Bind a design to a network and a problem.
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
+        tokens = check_fleet_tokens(tokens, design, more.get("stop"), privacy)
+        start, _ = per_token(start, None, 1, tokens)
         problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
         private = as_privacy(privacy)
         known = known_scores(private, problem, design, step_size, more.get("stop"), seed, real=real)
@@ -95,9 +106,8 @@ class Fleet:
             **{"steps": steps, "step_size": step_size, "privacy": private, "known": known, **more},
         )
         phases = bind_phases(network, known, design, published.update, step_size)
-        begin = start_nodes(
-            start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
-        )
+        drawn = token_keys(seed, Domain.START, range(1), tokens)
+        begin = start_nodes(start, design, network, problem, phases[0].bound, drawn)
         if x0 is None:
             x0 = getattr(problem, "x0", None)
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
@@ -115,7 +125,33 @@ class Fleet:
             shared_key,
             None if known is problem else known,
             real,
+            tuple(map(int, begin)) if tokens > 1 else (),
         )
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return len(self.starts) or 1
+
+    def of_token(self, number: int) -> Fleet:
+        """Return the fleet of one of its tokens: with its start, its key and its name of the run.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> fleet = Fleet.of(
+        ...     lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size=0.1, tokens=3
+        ... )
+        >>> fleet.tokens, fleet.starts == tuple(fleet.of_token(k).start for k in range(3))
+        (3, True)
+        """
+        checks.integer("token", number, low=0, high=self.tokens - 1)
+        if self.token_number or not number:
+            assert self.token_number == number  # it is the fleet of this token already
+            return self
+        start = self.starts[number]
+        terms = replace(self.terms, run=run_of_token(self.terms.run, number), start=start)
+        return replace(self, terms=terms, start=start, token_number=number)
 
     @property
     def token(self) -> Token:
@@ -130,9 +166,9 @@ class Fleet:
     def key(self, v: int) -> Key:
         """Return the key that a node draws from."""
         return (
-            Key.of(self.seed, Domain.WALK)
+            Key.of(self.seed, Domain.WALK, token=self.token_number)
             if self.shared_key
-            else Key.of(self.seed, Domain.FLEET, v)
+            else Key.of(self.seed, Domain.FLEET, v, self.token_number)
         )
 
     def scores_of(self, v: int) -> tuple[float, ...]:

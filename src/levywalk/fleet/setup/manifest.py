@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
@@ -38,6 +39,11 @@ from levywalk.fleet.setup.manifest_model import (
 )
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.setup.privacy_terms import PrivacyTerms
+from levywalk.fleet.setup.several_tokens import (
+    check_fleet_tokens,
+    read_starts,
+    run_of_token,
+)
 from levywalk.fleet.setup.size_file import read_size, sized
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
@@ -85,6 +91,9 @@ class Manifest:
     operator
         The public key with which the operator signs the word that revives a walk; None if there
         is none, and then nobody can.
+    starts, token_number
+        The nodes where several tokens start; empty for one token. Which token this is: see
+        `of_token`.
     code, first
         The file from which each node builds a problem of a user's own, and the hash of the first
         model; None for a loss of the package.
@@ -127,6 +136,8 @@ class Manifest:
     first: str | None = None
     operator: bytes | None = None
     arrays: ModelArrays | None = field(default=None, compare=False)  # part of the text
+    starts: tuple[int, ...] = ()
+    token_number: int = 0
 
     @classmethod
     def of(
@@ -164,8 +175,26 @@ class Manifest:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the file's bytes."""
+        """SHA-256 of the file's bytes; for a later one of several tokens, the name of its run."""
         return self.terms.run
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return len(self.starts) or 1
+
+    def of_token(self, number: int) -> Manifest:
+        """Return what the nodes know of one of several tokens: its start, and its name of the run.
+
+        All else is the same. The first token has the names of a fleet with one token.
+        """
+        checks.integer("token", number, low=0, high=self.tokens - 1)
+        if self.token_number or not number:
+            assert self.token_number == number  # it is the manifest of this token already
+            return self
+        start = self.starts[number]
+        terms = replace(self.terms, run=run_of_token(self.digest, number), start=start)
+        return replace(self, terms=terms, start=start, token_number=number)
 
     @property
     def n_features(self) -> int:
@@ -261,7 +290,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     elif loss is not None:
         update = fitted_update(top, update, loss, dim)
     phases = _phases(top, design)
-    published, start = _walk(
+    published, starts = _walk(
         top, design, update, (dim, itemsize, code is None), phases, nodes, idle, privacy
     )
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
@@ -284,16 +313,17 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         mean,
         design,
         published,
-        start,
+        starts[0],
         x0,
         draws.integer("seed", low=0, high=_MOST_SEED),
         shared,
-        _terms(top, hashlib.sha256(text).digest(), start, remembers=published.remembers),
+        _terms(top, hashlib.sha256(text).digest(), starts[0], remembers=published.remembers),
         idle,
         code,
         first,
         _operator(top),
         arrays,
+        starts if len(starts) > 1 else (),
     )
 
 
@@ -421,8 +451,9 @@ def _walk(
     nodes: int,
     idle: tuple[int, ...],
     privacy: PrivacyTerms,
-) -> tuple[PublishedWalk, int]:
-    walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
+) -> tuple[PublishedWalk, tuple[int, ...]]:
+    needed = ("steps", "stop", "detector", "record_every", "start")
+    walk = top.table("walk", needed=needed, optional=("starts",))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
     stop = walk.choice("stop", STOPS)
     detector = None
@@ -455,10 +486,9 @@ def _walk(
             "memory",
             f"{memory_schema(published)}, which is what the design and the update declare here",
         )
-    start = walk.integer("start", low=0, high=nodes - 1)
-    if start in idle:
-        raise walk.bad("start", "a node with data")
-    return published, start
+    starts = read_starts(walk, nodes, idle)
+    top.make(check_fleet_tokens, len(starts), design, stop, privacy.privacy)
+    return published, starts
 
 
 def _terms(top: Fields, digest: bytes, start: int, *, remembers: bool) -> HandOffTerms:

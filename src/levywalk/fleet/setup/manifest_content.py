@@ -58,6 +58,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "detector": None if published.detector is None else _written(published.detector),
             "record_every": published.record_every,
             "start": fleet.start,
+            **({"starts": list(fleet.starts)} if fleet.starts else {}),
         },
         "draws": {
             "version": DRAWS_VERSION,

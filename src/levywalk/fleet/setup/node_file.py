@@ -26,11 +26,12 @@ import ipaddress
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.fleet.setup.several_tokens import token_folder
 from levywalk.whole_files import write_whole
 
 _LARGEST = 1 << 24  # bytes; enough for about fifty thousand neighbours
@@ -121,6 +122,13 @@ class NodeFile:
             operator=_door(top, "operator", listen) if "operator" in top else None,
             **{key: _path(top, key, folder) for key in _PATHS},
         )
+
+    def of_token(self, number: int) -> NodeFile:
+        """Return the file with the state folder of one of several tokens.
+
+        Each token after the first has a folder of its own in that of the node.
+        """
+        return self if not number else replace(self, state=token_folder(self.state, number))
 
     def write(self, path: str | Path) -> None:
         """Write the file, completely or not at all.

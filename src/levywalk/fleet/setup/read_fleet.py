@@ -68,6 +68,7 @@ def fleet_of(folder: str | Path) -> Fleet:
         manifest.shared,
         None if known is problem else known,
         real=True,
+        starts=manifest.starts,
     )
 
 

@@ -1,0 +1,99 @@
+"""The status of a fleet with several tokens: that of each token, and of the nodes they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from statistics import fmean
+from typing import Any, TypeVar
+
+from levywalk.fleet.operate.watched import WatchedFleet
+
+T = TypeVar("T", bound=Hashable)
+_OF_TOKEN = (  # of the status of one token, which is that of a fleet with one (`fleet_status`)
+    *("finished", "holder", "guardian", "epoch", "epoch_full", "step", "steps", "transfers"),
+    *("lost_updates", "lost_updates_at_most", "memory_starts", "hops_per_second", "loss"),
+    *("loss_is_infinite", "metrics", "diverged_at", "stopped", "waits"),
+)
+_OF_ROW = ("role", "epoch", "step", "finished", "hops_per_second", "loss", "waits", "fenced")
+
+
+def whole_status(fleet: WatchedFleet) -> dict[str, Any]:
+    """Return the status of a fleet, ready for JSON.
+
+    With one token it is `fleet_status.fleet_status`. With several, ``tokens`` has that of each; the
+    rest is about all of them: counts are sums, the loss and the metrics are means, and the walk is
+    finished when all are.
+    """
+    if fleet.manifest.tokens == 1:
+        return fleet.status()
+    return together([fleet.token(number).status() for number in range(fleet.manifest.tokens)])
+
+
+def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the status of a fleet from those of its tokens."""
+    first = found[0]
+    at_most = [one["lost_updates_at_most"] for one in found]
+    losses = [one["loss"] for one in found if one["loss"] is not None]
+    names = dict.fromkeys(name for one in found for name in one["metrics"])
+    stops = [f"token {k}: {one['stopped']}" for k, one in enumerate(found) if one["stopped"]]
+    waits = [said + wait for said, wait in told_by_token([one["waits"] for one in found])]
+    kept = ("name", "run", "steps", "privacy", "nodes_up", "nodes_down", "nodes_unreached")
+    return {name: first[name] for name in kept} | {
+        "tokens": [
+            {"token": k} | {name: one[name] for name in _OF_TOKEN} for k, one in enumerate(found)
+        ],
+        "finished": all(one["finished"] for one in found),
+        "transfers": sum(one["transfers"] for one in found),
+        "lost_updates": sum(one["lost_updates"] for one in found),
+        "lost_updates_at_most": None if None in at_most else sum(at_most),
+        "hops_per_second": _sum([one["hops_per_second"] for one in found]),
+        "loss": fmean(losses) if losses else None,
+        "loss_is_infinite": math.inf in losses,
+        "metrics": {
+            name: fmean(one["metrics"][name] for one in found if name in one["metrics"])
+            for name in names
+        },
+        "stopped": "; ".join(stops) or None,
+        "waits": waits,
+        "revoked": sorted({v for one in found for v in one["revoked"]}),
+        "warnings": first["warnings"],
+        "nodes": [_row(rows) for rows in zip(*(one["nodes"] for one in found), strict=True)],
+    }
+
+
+def _row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is known about a node from what is known of each token there."""
+    first = rows[0]
+    roles = [f"{what} of {k}" for k, row in enumerate(rows) if (what := row["role"])]
+    about = {name: value for name, value in first.items() if name not in _OF_ROW}
+    return about | {
+        "role": ", ".join(roles),
+        "fenced": next((row["fenced"] for row in rows if row["fenced"]), None),
+        "error": next((row["error"] for row in rows if row["error"]), None),
+        "edges_up": min(row["edges_up"] for row in rows),
+        "tokens": [{name: row[name] for name in _OF_ROW} for row in rows],
+    }
+
+
+def _sum(rates: Sequence[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+def told_by_token(parts: Sequence[Sequence[T]]) -> Iterator[tuple[str, T]]:
+    """Yield what is said about each token, and before it the token; nothing before what is the same
+    for all of them, which is said once.
+
+    Examples
+    --------
+    >>> list(told_by_token([["no node runs", "it waits"], ["no node runs"]]))
+    [('', 'no node runs'), ('token 0: ', 'it waits')]
+    """
+    common = set(parts[0]).intersection(*parts[1:])
+    for number, part in enumerate(parts):
+        for one in part:
+            if one not in common:
+                yield f"token {number}: ", one
+            elif number == 0:
+                yield "", one
