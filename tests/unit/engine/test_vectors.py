@@ -103,6 +103,33 @@ def test_pick_reads_every_index_and_the_rest_is_what_it_says():
 
 
 @njit
+def _two(table, at, out):
+    eight = vectors.pick_two(table, at, 1, vectors.load(at, 1, 8), 3)
+    four = vectors.pick_two(table, at, 1, vectors.load(at, 1, 4), 3)
+    two = vectors.pick_two(table, at, 1, vectors.load(at, 1, 2), 3)
+    one = vectors.pick_two(table, at, 1, vectors.load(at, 1, 1), 3)
+    vectors.store(out, 0, eight[0])
+    vectors.store(out, 8, eight[1])
+    vectors.store(out, 16, four[0])
+    vectors.store(out, 20, four[1])
+    vectors.store(out, 24, two[0])
+    vectors.store(out, 26, two[1])
+    vectors.store(out, 28, one[0])
+    vectors.store(out, 29, one[1])
+
+
+def test_pick_two_reads_neighbouring_numbers_for_any_number_of_lanes():
+    table, at, out = RNG.normal(size=300), RNG.integers(0, 99, 9).astype(np.uint64), np.zeros(30)
+    _two(table, at, out)
+    first, second = table[at[1:].astype(int) * 3], table[at[1:].astype(int) * 3 + 1]
+    begin = 0
+    for count in (8, 4, 2, 1):
+        assert np.array_equal(out[begin : begin + count], first[:count])
+        assert np.array_equal(out[begin + count : begin + 2 * count], second[:count])
+        begin += 2 * count
+
+
+@njit
 def _put(table, at, numbers):
     vectors.put(table, at, 1, vectors.load(numbers, 0, 8))
     vectors.put(table, at, 9, vectors.load(numbers, 8, 1))

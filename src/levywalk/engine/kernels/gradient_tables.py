@@ -51,6 +51,7 @@ from levywalk.engine.kernels.vectors import (
     lowest,
     multiply_add,
     pick,
+    pick_two,
     prefetch,
     put,
     store,
@@ -283,10 +284,10 @@ def compiled_tables(
 
                     if KIND == ONE:
                         z = sum_dots(nodes, node, slots, i, pull, lines, PULLED, LINES, CHUNK)
-                        target = pick(nodes, node, i, at, stride, TARGET)
+                        target, weight = pick_two(nodes, node, i, at, stride)
+                        square = weight  # of Point-SAGA: see `SQUARE`
                         old = pick(slopes, where, i, place, 1, 0)
                         if RULE == POINT:
-                            square = pick(nodes, node, i, at, stride, SQUARE)
                             z = multiply_add(gamma * old, square, z)
                             gain = gamma * square
                             if RIDGE:
@@ -305,7 +306,6 @@ def compiled_tables(
                         if RULE == SAG:
                             step = pull * change
                         elif RULE == SAGA:
-                            weight = pick(nodes, node, i, at, stride, WEIGHT)
                             step = gamma * weight * change * -1.0
                         else:
                             step = gamma * change * -1.0

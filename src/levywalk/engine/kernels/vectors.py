@@ -12,6 +12,7 @@ operation is rounded in the same way, in the order in which it is written.
 ``store(array, i, lanes)``            the reverse of `load`
 ``pick(array, at, i, lanes, m, k)``   ``array[lanes * m + k]``, where ``at[i]``, ``at[i + 1]``, … is
                                       a copy of the lanes in memory
+``pick_two(array, at, i, lanes, m)``  ``array[lanes * m]`` and ``array[lanes * m + 1]``
 ``put(array, at, i, lanes)``          write lanes to ``array[at[i]]``, ``array[at[i + 1]]``, …
 ``choose(mask, a, b)``                a where the mask is true, b elsewhere
 ``which(mask)``                       the mask as an integer, bit j for lane j
@@ -224,6 +225,58 @@ def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, p
         return vector
 
     return found(array, at, types.uint64, lanes, types.uint64, types.uint64), build
+
+
+@intrinsic(prefer_literal=True)
+def pick_two(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any) -> Any:
+    """Return ``array[lanes * times]`` and the numbers that follow them, as `pick` does.
+
+    A load brings both numbers of a lane, so that half as many are needed. The copy of the lanes is
+    read by ordinary loads, which `levywalk.engine.kernels.rows` makes as well: LLVM shares them.
+    """
+    found = Lanes(array.dtype, lanes.count)
+    count = found.count
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        two = _vector(found.dtype, 2)
+        first = address(context, builder, sig.args[1], args[1], args[2])
+        pairs = []
+        for lane in range(count):
+            which_lane = ir.Constant(_I32, lane)
+            if count == 1:
+                node = builder.extract_element(args[3], which_lane)
+            else:
+                node = builder.load(builder.gep(first, [which_lane]))
+            place = builder.mul(node, args[4])
+            pairs.append(
+                builder.load(address(context, builder, sig.args[0], args[0], place, two), align=8)
+            )
+        return context.make_tuple(
+            builder, sig.return_type, [_every_second(builder, pairs, k) for k in (0, 1)]
+        )
+
+    return types.UniTuple(found, 2)(array, at, types.uint64, lanes, types.uint64), build
+
+
+def _every_second(builder: Any, pairs: list[Any], k: int) -> Any:
+    """Return number k of each pair, one per lane.
+
+    Pairs 0 and 2, and 1 and 3, are joined first: then one shuffle within halves of a register takes
+    the numbers of all four.
+    """
+
+    def taken(one: Any, other: Any, lanes: list[int]) -> Any:
+        return builder.shuffle_vector(one, other, order(lanes))
+
+    if len(pairs) == 1:
+        return taken(pairs[0], pairs[0], [k])
+    if len(pairs) == 2:
+        return taken(*pairs, [k, k + 2])
+    fours = []
+    for j in range(0, len(pairs), 4):
+        even, odd = (taken(pairs[j + i], pairs[j + i + 2], [0, 1, 2, 3]) for i in (0, 1))
+        fours.append(taken(even, odd, [k, k + 4, k + 2, k + 6]))
+    return fours[0] if len(fours) == 1 else taken(*fours, list(range(8)))
 
 
 @intrinsic

@@ -64,6 +64,7 @@ from levywalk.engine.kernels.vectors import (
     multiply_add,
     only,
     pick,
+    pick_two,
     prefetch,
     real,
     settled,
@@ -93,7 +94,7 @@ NEAR, MIDDLE, FAR = 0, 1, 2  # where the tables are: in a fast cache, in a slow 
 ASKED = 4
 
 # The head of a record, before the features; the layout `WALK` has only the place.
-TARGET, WEIGHT, RATIO, PLACE = range(HEAD)
+TARGET, WEIGHT, RATIO, PLACE = range(HEAD)  # the first two are read together
 SAMPLES = TARGET  # of many samples: the first and how many, in one word
 
 _HELD = 3  # lines up to which a single walker's model stays in registers
@@ -440,8 +441,7 @@ def compiled_walkers(
                             z = held_dot(nodes, v, held, CHUNK)
                         else:
                             z = dots(nodes, node, model, i, lines, WIDTH, LINES, CHUNK)
-                        target = pick(nodes, node, i, v, stride, TARGET)
-                        weight = pick(nodes, node, i, v, stride, WEIGHT)
+                        target, weight = pick_two(nodes, node, i, v, stride)
                         if not ALONE:
                             rate = load(scale, i, WIDTH)
                         gain = rate * step_size * weight * -1.0
