@@ -94,6 +94,8 @@ class Invariants:
         self._made: list[list[tuple[int, dict[Any, Any], Any]]] = [[] for _ in disks]
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
+        self._top: Epoch | None = None  # the highest known epoch; None if it must be looked for
+        self._copy = 0  # the disk on which the last look has found a copy that can continue
         self.memory = MemoryWatch(fleet, self._note)
         self.spent = SpentWatch(fleet, self._note)
 
@@ -118,7 +120,7 @@ class Invariants:
             self._hold(v, slots["held"])
         if "final" in slots:
             self._end(v, slots["final"])
-        if self.started and slots.keys() & _COPIES:
+        if self.started and not _COPIES.isdisjoint(slots):
             self.check_copy()
 
     def _know(self, v: int, epoch: Epoch) -> None:
@@ -126,7 +128,8 @@ class Invariants:
             raise Violation(
                 "I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}"
             )
-        self._known[v] = epoch
+        if epoch != self._known[v]:
+            self._known[v], self._top = epoch, None
 
     def _log(self, v: int, line: Line) -> None:
         if isinstance(line, Visit):
@@ -253,20 +256,23 @@ class Invariants:
             self.ended[v] = final.epoch
 
     def _highest(self) -> Epoch:
-        return max(disk.known.epoch for v, disk in enumerate(self.disks) if self._counts(v))
+        if self._top is None:
+            self._top = max(epoch for v, epoch in enumerate(self._known) if self._counts(v))
+        return self._top
 
     def _counts(self, v: int) -> bool:
         return v not in self.dead and v not in self.doubtful
 
     def check_copy(self) -> None:
         """Check I2."""
-        highest = self._highest()
-        if not any(
-            self._can_continue(disk, v, highest)
-            for v, disk in enumerate(self.disks)
-            if self._counts(v)
-        ):
-            raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
+        highest, last = self._highest(), self._copy
+        if self._counts(last) and self._can_continue(self.disks[last], last, highest):
+            return  # usually it is where it was
+        for v, disk in enumerate(self.disks):
+            if self._counts(v) and self._can_continue(disk, v, highest):
+                self._copy = v
+                return
+        raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
 
     def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
         held, guarded = disk.held, disk.guarded
@@ -297,6 +303,7 @@ class Invariants:
     def died(self, v: int) -> None:
         """Note that a node is dead, and its disk lost, for ever."""
         self.dead.add(v)
+        self._top = None
         self.memory.lost(v)
         self.deaths += 1
         self.whole = False
@@ -317,7 +324,7 @@ class Invariants:
         self.memory.lost(v)
         self.spent.wiped(v)
         self.deaths += 1
-        self._known[v] = FIRST
+        self._known[v], self._top = FIRST, None
         self.whole = False
         self.ended.pop(v, None)
         self.check_copy()
@@ -329,7 +336,7 @@ class Invariants:
         self._hold(v, None)
         self.disks[v] = disk
         self.deaths += 1
-        self._known[v] = disk.known.epoch
+        self._known[v], self._top = disk.known.epoch, None
         self.whole = False
         self._end(v, None)
         self.doubtful[v] = self.writes[v] - writes
@@ -337,7 +344,7 @@ class Invariants:
 
     def rollback_is_unseen(self, v: int) -> None:
         """No node has seen the writes that were lost with a rollback: they have not happened."""
-        writes = self.doubtful.pop(v)
+        writes, self._top = self.doubtful.pop(v), None
         for _, table, key in [made for made in self._made[v] if made[0] > writes]:
             table.pop(key, None)
         self._made[v] = [made for made in self._made[v] if made[0] <= writes]

@@ -33,14 +33,16 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol.messages import Greeting, Message, Sighting
+from levywalk.fleet.protocol.messages import Greeting, Sighting
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import Disk
+from levywalk.fleet.protocol.starts import Starts
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.setup.build import Fleet
 
 Maker = Callable[[Fleet, int, Disk], Node]
 REJOINS = 5.0  # seconds until the operator lets a fenced node rejoin
+OF_STARTS = frozenset((Greeting, Sighting))  # with which a connection begins
 WRITING = 10  # added to the amount of a crash: wait for the next event that writes
 
 
@@ -78,7 +80,9 @@ class WorldMachine:
     turn: bool = False
     blank: bool = False  # whether the operator still has to say that the disk is lost
     rolled_back: bool = False  # whether the disk is an old one, and nobody has noticed yet
-    copies: list[Disk] = field(default_factory=list)  # the disk after each write, for rollbacks
+    copies: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # the disk after each write, for rollbacks
     gone: list[int] = field(
         default_factory=list
     )  # nodes that it must be told are gone, when it starts
@@ -143,7 +147,8 @@ class Machines:
     def run(self, until: float) -> None:
         """Let everything happen up to a time. After `heal`, stop at the end of the walk."""
         queue = self._queue
-        while queue and queue[0][0] <= until and not (self.healed and self.finished):
+        ended = self.invariants.ended  # usually empty, which is asked faster than `finished`
+        while queue and queue[0][0] <= until and not (ended and self.healed and self.finished):
             self.time, _, what, about = heappop(queue)
             what(*about)
 
@@ -152,6 +157,8 @@ class Machines:
         """Whether all living nodes know the same end."""
         ends = self.invariants.ended
         if not ends:
+            return False
+        if len(ends) < len(self.sites) - len(self.invariants.dead):
             return False
         epochs = {ends.get(v) for v, site in enumerate(self.sites) if not site.dead}
         return len(epochs) == 1 and None not in epochs
@@ -226,7 +233,6 @@ class Machines:
         if not site.room:
             self.stop(v, "the disk is full")
             return
-        disk = site.disk
         if self.transcript is not None:
             self.tell(
                 v,
@@ -234,40 +240,37 @@ class Machines:
                 + ", ".join(slot_text(name, value) for name, value in effect.slots.items()),
             )
         for name, value in effect.slots.items():
-            setattr(disk, name, value)
+            setattr(site.disk, name, value)
         self.invariants.persisted(v, effect.slots, effect.lines)
         if self.copying:
-            site.copies.append(replace(disk))
+            site.copies.append(vars(site.disk).copy())
 
     def _send(self, v: int, effect: Send) -> None:
-        to, rng = effect.to, self.rng
-        if isinstance(effect.message, Greeting | Sighting):
-            rng = self.greetings
+        to, message, start, commit = effect
+        greets = type(message) in OF_STARTS
+        drawn = self.greetings.random if greets else self.rng.random
         if self.transcript is not None:
-            self.tell(v, f"→ {to} {shown(effect.message)}")
-        for _ in range(1 + (rng.random() < self.schedule.duplicates)):
-            if rng.random() < self.loss or self.blocked[v, to]:
+            self.tell(v, f"→ {to} {shown(message)}")
+        giver, taker = self.sites[v], self.sites[to]
+        for _ in (0, 1) if drawn() < self.schedule.duplicates else (0,):
+            if drawn() < self.loss or self.blocked.get((v, to)):
                 continue
-            delay = (
-                self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
-            )
-            if rng.random() < 0.02:
+            delay = self.schedule.delay * drawn() ** 2 + giver.slow + taker.slow
+            if drawn() < 0.02:
                 delay *= 10.0  # sometimes a message arrives much later than others
-            got = Got(v, *effect[1:])
-            disks = self._disks(v, to, effect.message)
-            self._at(self.time + delay, self._deliver, to, got, disks)
-
-    def _disks(self, v: int, to: int, message: Message) -> tuple[int, int]:
-        """Return the disks that a message is bound to: the receiver's, and for a greeting, with
-        which a connection begins, also the sender's.
-        """
-        greets = isinstance(message, Greeting | Sighting)
-        return self.sites[to].disks_lost, self.sites[v].disks_lost if greets else 0
+            # It is bound to the receiver's disk, and a greeting also to the sender's.
+            disks = (taker.disks_lost, giver.disks_lost if greets else 0)
+            about = (to, Got(v, message, start, commit), disks)
+            self._order += 1
+            heappush(self._queue, (self.time + delay, self._order, self._deliver, about))
 
     def _deliver(self, to: int, got: Got, disks: tuple[int, int]) -> None:
-        same = self._disks(got.sender, to, got.message) == disks
-        if same and not self.blocked[got.sender, to]:
-            self.receive(to, got)
+        v = got.sender
+        if self.sites[to].disks_lost != disks[0] or self.blocked.get((v, to)):
+            return
+        if type(got.message) in OF_STARTS and self.sites[v].disks_lost != disks[1]:
+            return
+        self.receive(to, got)
 
     def _set_timer(self, v: int, effect: SetTimer) -> None:
         site = self.sites[v]
@@ -354,14 +357,15 @@ class Machines:
         kept = max(1, len(site.copies) - writes)
         if self._excuses_the_living(site.copies[kept - 1]):
             return
-        site.disk = replace(site.copies[kept - 1])
+        site.disk = Disk(**site.copies[kept - 1])
         self.invariants.rolled_back(v, site.disk, len(site.copies) - kept)
         del site.copies[kept:]
         site.rolled_back = True
         site.gone += [u for u in sorted(self.said) if u not in site.gone]
 
-    def _excuses_the_living(self, disk: Disk) -> bool:
-        seen = {} if disk.starts is None else disk.starts.seen
+    def _excuses_the_living(self, disk: dict[str, Any]) -> bool:
+        starts: Starts | None = disk["starts"]
+        seen = {} if starts is None else starts.seen
         return any(one.gone and not self.sites[u].dead for u, one in seen.items())
 
     def _rejoin(self, v: int) -> None:

@@ -17,15 +17,16 @@ class Membership(Witnesses):
 
     def _beat(self, u: int, now: float) -> None:
         disk, edge = self.disk, self.disk.edges[u]
+        degree, pending, leaving = disk.own
         self._send(
             u,
             Heartbeat(
                 disk.known.epoch,
                 disk.final is not None,
-                self._hears(u, now) and not self._has_left(),
+                self._hears(u, now) and not (leaving and self._has_left()),
                 edge.version,
                 edge.up,
-                max(disk.own.degree, disk.own.pending),
+                pending if pending > degree else degree,
                 edge.degree,
                 self.site.scores,
             ),
@@ -40,6 +41,16 @@ class Membership(Witnesses):
         equally new.
         """
         version, up = edge.version, edge.up
+        if (  # most heartbeats change nothing
+            up
+            and message.edge_up
+            and message.edge_version == version
+            and message.degree <= edge.degree
+            and message.scores == edge.scores
+        ):
+            if self.disk.own.pending:
+                self._grow(u, message, now)
+            return
         if message.edge_version > version:
             version, up = message.edge_version, message.edge_up
         elif message.edge_version == version:

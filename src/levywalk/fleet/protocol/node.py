@@ -136,7 +136,7 @@ class Node(HandOff):
             self._events[type(event)](event, now)
         if self._changed:  # the disk was changed, and no message was sent
             self._commit()
-        at = min(self.tick_at, self.retry_at)
+        at = self.tick_at if self.tick_at < self.retry_at else self.retry_at
         if at < self.timer_at or self.timer_at <= now:
             self.timer_at = at
             self.out.append(SetTimer(at))
@@ -144,16 +144,18 @@ class Node(HandOff):
 
     def _got(self, event: Got, now: float) -> None:
         """Handle a message of a neighbour. Messages of other nodes are refused."""
-        if event.sender not in self.disk.edges or event.sender == self.id:
-            self._record("refused", sender=event.sender, why="not a neighbour")
+        disk, sender = self.disk, event.sender
+        if sender not in disk.edges or sender == self.id:
+            self._record("refused", sender=sender, why="not a neighbour")
             return
-        lie = self._lie_of(event.sender)
-        if lie is not None and lie.pardon is None:
-            return
-        if event.sender in self.disk.revoked.nodes:
+        if disk.liars:
+            lie = self._lie_of(sender)
+            if lie is not None and lie.pardon is None:
+                return
+        if disk.revoked.words and sender in disk.revoked.nodes:
             return
         if self._accepts(event, now):
-            self._answers[type(event.message)](event.sender, event.message, now)
+            self._answers[type(event.message)](sender, event.message, now)
 
     # Start
 
@@ -226,7 +228,7 @@ class Node(HandOff):
 
     def _tick(self, now: float) -> None:
         """Look which neighbours are silent, and send heartbeats."""
-        for u in list(self.neighbours):
+        for u in self.neighbours:
             edge = self.disk.edges[u]
             if edge.up and not self._hears(u, now):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
@@ -266,7 +268,7 @@ class Node(HandOff):
         self._agree(sender, self.disk.edges[sender], message, now)
         if message.finished:
             self.told.add(sender)
-        else:
+        elif self.disk.final is not None:
             self._tell_end(sender)
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:

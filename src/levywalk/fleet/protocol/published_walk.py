@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 STOPS = ("steps", "detector")
 PASSES = "passes"  # the entry of a token's memory that counts passes
 _MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
+_COUNTS = ("seq", "version", "hops", "transfers", "small_messages", "size")
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class PublishedWalk:
         """Whether nodes keep memory, so that tokens carry their `Lineage`."""
         return bool(self.node_memory)
 
-    @property
+    @cached_property
     def memory_bytes(self) -> int:
         """How many bytes travel with the model."""
         return token_bytes(self.token_memory, self.dim)
@@ -281,13 +282,14 @@ class PublishedWalk:
                 f"step {token.step} of {self.steps} in an epoch from step {token.base} "
                 "is impossible"
             )
-        counts = {
-            name: getattr(token, name)
-            for name in ("seq", "version", "hops", "transfers", "small_messages", "size")
-        }
-        if not all(0 <= count < _MOST for count in counts.values()):
-            return ", ".join(f"{name} {count}" for name, count in counts.items()) + ": impossible"
-        if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
+        counts = (
+            *(token.seq, token.version, token.hops),
+            *(token.transfers, token.small_messages, token.size),
+        )
+        if min(counts) < 0 or max(counts) >= _MOST:
+            named = zip(_COUNTS, counts, strict=True)
+            return ", ".join(f"{name} {count}" for name, count in named) + ": impossible"
+        if not (-1 <= token.switched_at < self.steps and -1 <= token.diverged_at < self.steps):
             return (
                 f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
                 f"{self.steps} steps is impossible"

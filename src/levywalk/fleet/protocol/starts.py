@@ -10,6 +10,7 @@ and the highest number that it has seen. `disagreement` compares the two.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.messages import Greeting, Sighting
@@ -40,10 +41,8 @@ class Seen(NamedTuple):
     def after(self, greeting: Greeting) -> Seen:
         """Return what is known after a greeting that does not contradict what was known."""
         if greeting.origin == self.origin:
-            commits = max(self.commits, greeting.commits)
-            return self._replace(
-                number=greeting.number, link=greeting.links[-LINK:], commits=commits, gone=False
-            )
+            commits, last = max(self.commits, greeting.commits), greeting.links[-LINK:]
+            return Seen(self.origin, greeting.number, last, commits, False, *self[5:])
         past = (*self.past, self.origin)[-_PAST:] if self.origin else self.past
         return Seen(
             *(greeting.origin, greeting.number, greeting.links[-LINK:], greeting.commits, False),
@@ -87,6 +86,7 @@ def next_link(chain: StartChain | None, draw: bytes, commits: int) -> StartChain
     return StartChain((links + link)[-KEPT_LINKS * LINK :])
 
 
+@lru_cache(maxsize=4096)  # every message is compared with it
 def start_name(links: bytes) -> int:
     """Return the number that names the last start of a chain in every message.
 

@@ -59,6 +59,7 @@ _LATER = (Genesis, Revive, Leaves)  # what the operator asks of a node that wait
 _DROPPED = (Turn, Silent)
 # a node that waits learns of epochs, of lies, of revocations and of the fleet's size
 _ALWAYS = (Heartbeat, Fenced, Exposed, Revoked, Sized)
+_OF_STARTS = frozenset((Greeting, Sighting))  # a set of types is looked up faster than a union
 
 
 class Witnesses(NodeState):
@@ -76,7 +77,8 @@ class Witnesses(NodeState):
 
     def _allows(self, event: Event, now: float) -> bool:
         """Return whether an event is to be handled now."""
-        if self.fenced:
+        starts = self.disk.starts
+        if starts is not None and starts.fenced:
             self.tick_at = now + self.terms.heartbeat
             return isinstance(event, Start) or (
                 isinstance(event, Got) and isinstance(event.message, Greeting)
@@ -89,17 +91,17 @@ class Witnesses(NodeState):
 
     def _accepts(self, event: Got, now: float) -> bool:
         """Return whether a neighbour's message is to be handled, and note what it proves."""
-        sender, message = event.sender, event.message
-        if isinstance(message, Greeting | Sighting):
+        sender, message, start, commit = event
+        if type(message) in _OF_STARTS:
             return True
-        if event.start and self.disk.starts is not None:
+        if start and self.disk.starts is not None:
             seen = self.sightings.get(sender)
-            if seen is None or start_name(seen.link) != event.start:
+            if seen is None or start_name(seen.link) != start:
                 return False  # of an earlier start, or of one that has not greeted yet
-            if event.commit > seen.commits:
-                self.sightings[sender] = seen._replace(commits=event.commit)
+            if commit > seen.commits:
+                self.sightings[sender] = Seen(*seen[:3], commit, *seen[4:])
                 self.saw_more = True
-            if not event.commit:  # the sender waits for answers, and cannot say that it holds
+            if not commit:  # the sender waits for answers, and cannot say that it holds
                 self.part_received(sender, now)
         self.heard[sender] = now
         if not self.awaited or isinstance(message, _ALWAYS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from levywalk.problem import Problem, model_type
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk, as_target, nodes_with_data
+
+_key = lru_cache(maxsize=1024)(Key.of)  # a replay asks for it at every step
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,9 @@ class Fleet:
     def key(self, v: int) -> Key:
         """Return the key that a node draws from."""
         return (
-            Key.of(self.seed, Domain.WALK, token=self.token_number)
+            _key(self.seed, Domain.WALK, 0, self.token_number)
             if self.shared_key
-            else Key.of(self.seed, Domain.FLEET, v, self.token_number)
+            else _key(self.seed, Domain.FLEET, v, self.token_number)
         )
 
     def scores_of(self, v: int) -> tuple[float, ...]:
