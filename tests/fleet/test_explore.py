@@ -8,13 +8,22 @@ from levywalk.fleet.checking.explore import Explorer, main
 from levywalk.fleet.checking.mutants import (
     AcknowledgesBeforeCommit,
     AnnouncesUnguarded,
+    AnswersFromAnyBranch,
     GenesisWithoutGuardian,
+    HidesSilences,
     ReadsTheNewestMemory,
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
+    TakesOldAnswers,
 )
 from levywalk.fleet.checking.small_fleet import SmallFleet
-from levywalk.fleet.checking.small_fleets import PATH, REMEMBERING_FLEETS, SMALL_FLEETS, TRIANGLE
+from levywalk.fleet.checking.small_fleets import (
+    ASKING_FLEETS,
+    PATH,
+    REMEMBERING_FLEETS,
+    SMALL_FLEETS,
+    TRIANGLE,
+)
 from levywalk.fleet.checking.verdicts import judge_facts
 from levywalk.fleet.protocol.messages import (
     Certificate,
@@ -71,6 +80,37 @@ def test_a_node_that_reads_its_newest_memory_is_caught() -> None:
     assert found.violation is not None
     assert found.violation.invariant == "I8"
     assert "1: turn" in str(found.violation)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    mostly_more(ASKING_FLEETS, lambda setting: setting.name == "path, two questions"),
+    ids=lambda setting: setting.name,
+)
+def test_nothing_that_can_happen_bends_what_neighbours_answer(setting: SmallFleet) -> None:
+    found = Explorer(setting).run()
+    assert found.violation is None, str(found.violation)
+    assert found.complete
+    assert found.states > 800
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "invariant", "because"),
+    [
+        (TakesOldAnswers, "path, questions", "I8", "1 gets Answer(e0.1 seq 0) of 2"),
+        (AnswersFromAnyBranch, "path, questions and a silence", "I8", "0: silent (hears 1)"),
+        (HidesSilences, "path, two questions", "I7", "1: turn, although neighbours are silent"),
+        (RedrawsAfterCrash, "path, two questions", "I7", "1: start   [it had moving"),
+    ],
+)
+def test_each_bug_with_questions_is_caught(
+    kind: type[Node], name: str, invariant: str, because: str
+) -> None:
+    (setting,) = (one for one in ASKING_FLEETS if one.name == name)
+    found = Explorer(setting, kind, live=False).run()
+    assert found.violation is not None
+    assert found.violation.invariant == invariant, str(found.violation)
+    assert because in str(found.violation)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,16 @@ happen at any time.
 - A message that was sent may be delivered at any time, any number of times, in any order, or never.
   This covers loss, duplication, delay, reordering and partitions.
 - A node may crash between any two effects (a commit or a send) of any event, any number of times,
-  and starts again with its disk. Memory is not part of a state: every event is given to a state
-  machine that was just made from its disk. So bugs that need a longer memory (caches, times of
-  messages, timers) must be found by `world`.
+  and starts again with its disk. Memory is not part of a state, apart from what a node has asked
+  its neighbours and what they have answered: every event is given to a state machine that was just
+  made from its disk. So bugs that need a longer memory (caches, times of messages, timers) must be
+  found by `world`.
 - One of the mortal nodes may die, also between any two effects. Then the operator may say so to any
   node.
 - A guardian may consider its holder dead at any time (`Silent`), and may choose any neighbour to
   guard the copy.
+- A node that has asked its neighbours may consider those silent that have not answered, at any
+  time, and decide without them.
 - Limited by a budget: a node considers a neighbour dead; the operator says of a living node that it
   is gone; a node leaves; a node loses its disk and all messages to it (a connection must not
   outlive a disk) and starts again without it. It and another node exchange messages only after the
@@ -42,7 +45,10 @@ I4    each (e, seq) is activated once
 I5    at every commit: the highest known epoch does not fall
 I6    each step of an epoch is visited once, and the final model contains each step once, from where
       it was visited
-I7    a decision on disk is the one of the script
+I7    a decision on disk is the one of the script; if neighbours were asked, the one that follows
+      from the visits that the model contains, without those neighbours of which the log says that
+      they did not answer
+I8    what a node remembers, and what its neighbours answer, are the visits that the model contains
 lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
       continues
 disk  after an event, memory and disk agree
@@ -67,12 +73,14 @@ from levywalk.fleet.checking.exploration import Counterexample, Exploration, Exp
 from levywalk.fleet.checking.fair_runs import FairRuns
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import (
+    ASKING_FLEETS,
     LARGER_FLEETS,
     REMEMBERING_FLEETS,
     SMALL_FLEETS,
 )
 from levywalk.fleet.checking.states import (
     ALL,
+    UNANSWERED,
     DiskValue,
     FaultBudget,
     Move,
@@ -296,6 +304,8 @@ class Explorer:
             yield from (Move("genesis", hears=u) for u in up)
         if held is not None and held.status == HeldStatus.ACTIVE:
             yield Move("turn")
+        if memory.asked is not None:
+            yield Move(UNANSWERED)
         if held is not None and held.status == HeldStatus.SEEKING and held.guardian == NOBODY:
             yield from (Move("retry", hears=u) for u in up)
         if guarded is not None and guarded.register is None:
@@ -368,7 +378,7 @@ class Explorer:
             two_live(memories)
             or accused(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
-            or wrong_choice(self.setting, memories)
+            or wrong_choice(self.setting, memories, facts)
             or wrong_end(memories, facts)
         )
 
@@ -436,7 +446,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also the fleets that take minutes")
     parser.add_argument("names", nargs="*", help="only the fleets with these names")
     chosen = parser.parse_args(arguments)
-    small = (*SMALL_FLEETS, *REMEMBERING_FLEETS)
+    small = (*SMALL_FLEETS, *REMEMBERING_FLEETS, *ASKING_FLEETS)
     for setting in (*small, *LARGER_FLEETS) if chosen.all or chosen.names else small:
         if not chosen.names or setting.name in chosen.names:
             found = Explorer(setting).run()

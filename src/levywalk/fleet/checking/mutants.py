@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from levywalk.fleet.protocol.events import Genesis, Send, Start
+from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import Reason
-from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
+from levywalk.fleet.protocol.messages import (
+    Answer,
+    Certificate,
+    Message,
+    Prepared,
+    Question,
+    Release,
+    Released,
+)
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import NOBODY, Began, Held, HeldStatus, Known
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Began,
+    Held,
+    HeldStatus,
+    Known,
+    SilentNeighbour,
+)
 from levywalk.fleet.protocol.token import FIRST, Token
 
 
@@ -128,6 +146,42 @@ class IgnoresLosses(Node):
         if kept is not None:  # as if a visit had dealt with it
             entries = tuple(one._replace(losses=len(kept.losses)) for one in kept.entries)
             self._put("memory", kept._replace(entries=entries))
+
+
+class TakesOldAnswers(Node):
+    """It takes an answer for that of its present question, whichever question it answers.
+
+    (Only walks that ask their neighbours show this bug and the next two.)
+    """
+
+    def _answer(self, sender: int, message: Answer, now: float) -> None:
+        if self.inquiry is not None:
+            message = Answer(*self.inquiry.place, message.values)
+        super()._answer(sender, message, now)
+
+
+class AnswersFromAnyBranch(Node):
+    """It answers with what it remembered last, whether or not it belongs to the walk of the token
+    for which it is asked.
+    """
+
+    def _question(self, sender: int, message: Question, now: float) -> None:
+        kept = self.disk.memory
+        if kept is None or not kept.entries or message.epoch != self.disk.known.epoch:
+            super()._question(sender, message, now)
+            return
+        lineage, last = Lineage.read(np.frombuffer(message.lineage, "<i8")), kept.entries[-1]
+        values = self.site.told(last.content, last.edges, message.phase)
+        self._send(sender, Answer(*message[:3], lineage.since, values))
+
+
+class HidesSilences(Node):
+    """It decides without a neighbour that does not answer, and does not log that."""
+
+    def _decided(self, token: Token, now: float) -> tuple[Token, int] | None:
+        found = super()._decided(token, now)
+        self._lines = [line for line in self._lines if not isinstance(line, SilentNeighbour)]
+        return found
 
 
 MUTANTS: tuple[type[Node], ...] = (

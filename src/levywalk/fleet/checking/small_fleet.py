@@ -4,7 +4,9 @@ Its moves are fixed in advance by a script.
 
 The protocol is the real one. Only what a node does with the model is replaced: an update notes the
 step and the node, and the next move is that of the script: "on" (to the next larger neighbour, or
-from the largest to the smallest), "back" (the other way round), "stay" or "jump" (two hops "on").
+from the largest to the smallest), "back" (the other way round), "stay", "jump" (two hops "on"), or
+"oldest": the node asks its neighbours when they were visited last, and the model goes to the one
+whose visit is the oldest, as `levywalk.oldest_neighbour` does; of several, to the smallest.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.lineage import Lineage, MemoryLoss
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
+from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Unanswered, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 SCORES = (1.0,)
+OLDEST = "oldest"
+NEVER = -1  # the last visit of a node that the model has not visited
 
 
 class Applied(tuple[tuple[int, int], ...]):
@@ -69,6 +73,11 @@ def applied(token: Token) -> Applied:
     return cast(Applied, token.model)
 
 
+def last_visit(token: Token, v: int, since: int) -> int:
+    """Return the step of a node's last update that the model contains, from a step on."""
+    return max((step for step, u in applied(token) if u == v and step >= since), default=NEVER)
+
+
 @dataclass(frozen=True)
 class SmallFleet:
     """A network, a script, and what may go wrong.
@@ -97,7 +106,8 @@ class SmallFleet:
         The node that may lose its disk, once, and start again without it.
     remembers
         Whether each node remembers at which steps it was visited. What it reads must be the visits
-        that the token's model contains (I8), since the token's memory generation began.
+        that the token's model contains (I8), since the token's memory generation began. The same
+        goes for what its neighbours answer, if the script asks them.
     """
 
     name: str
@@ -114,6 +124,11 @@ class SmallFleet:
     leaving: tuple[int, ...] = ()
     forgetful: int = NOBODY
     remembers: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether neighbours are asked before decisions."""
+        return OLDEST in self.script
 
     @property
     def n(self) -> int:
@@ -169,6 +184,11 @@ class ScriptedWalk:
 
     def __init__(self, setting: SmallFleet) -> None:
         self.steps, self.remembers = len(setting.script), setting.remembers
+        self.phases = ("the only one",)
+
+    def asked(self, phase: int) -> tuple[str]:
+        """Return what neighbours are asked for: one number."""
+        return ("last",)
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over."""
@@ -206,12 +226,14 @@ class ScriptedSite:
     """
 
     scores = SCORES
-    idle = stuck = asks = counts = False
+    idle = stuck = counts = False
     edges: tuple[int, ...] = ()
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
-        self.remembers = setting.remembers
+        self.remembers, self.asks = setting.remembers, setting.asks
+        self.answers: dict[int, bytes | None] = {}
+        self.silent: set[int] = set()
         self.visits: tuple[int, ...] = ()  # the steps that the node remembers
         self.up: list[int] = []
 
@@ -241,6 +263,37 @@ class ScriptedSite:
             )
         self.visits = (*self.visits, token.step)
 
+    def told(self, content: AnyArray | None, edges: tuple[int, ...], phase: int) -> bytes:
+        """Return the answer to a neighbour's question: the step of the last visit."""
+        steps = () if content is None else cast("tuple[int, ...]", content)
+        return max(steps, default=NEVER).to_bytes(8, "little", signed=True)
+
+    def _oldest(self, token: Token) -> int:
+        """Return the neighbour that was visited longest ago, by what the neighbours have answered.
+
+        The answers must be what the model contains (I8). Of a node that has lost its disk they may
+        be that it was never visited, until the memory starts again.
+        """
+        missing = tuple(u for u in self.up if u not in self.answers)
+        if missing:
+            raise Unanswered(missing, 0)
+        since = self.published.lineage(token).since
+        ages = {}
+        for u in self.up:
+            answer = self.answers[u]
+            if answer is None:
+                self.silent.add(u)
+                continue
+            age, true = int.from_bytes(answer, "little", signed=True), last_visit(token, u, since)
+            if age != true and not (u == self.setting.forgetful and age == NEVER):
+                raise Violation(
+                    "I8",
+                    f"node {u} answered node {self.node} before step {token.step} of "
+                    f"{tuple(token.epoch)} that its last visit was {age}, the model says {true}",
+                )
+            ages[u] = age
+        return min(ages, key=lambda u: (ages[u], u), default=self.node)
+
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""
         self.up = [u.node for u in neighbours if u.up]
@@ -255,6 +308,9 @@ class ScriptedSite:
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Note the update, unless in a jump, and look up the move."""
+        self.silent, to = set(), NOBODY
+        if self.asks:
+            to = self._oldest(token)
         if self.remembers:
             self._remember(token)
         if not token.jumping:
@@ -262,7 +318,8 @@ class ScriptedSite:
             token = token._replace(step=token.step + 1, model=cast(Floats, model))
             if self.setting.script[token.step - 1] == "jump":
                 token = token._replace(hop=0, distance=2)
-        to = self.setting.choice(self.node, self.setting.script[token.step - 1], self.up)
+        if not self.asks:
+            to = self.setting.choice(self.node, self.setting.script[token.step - 1], self.up)
         if token.jumping:
             last = token.hop + 1 == token.distance
             token = token._replace(

@@ -49,6 +49,23 @@ REMEMBERING_FLEETS = (
         "path, memory that is lost", PATH, ("on", "back"), silences=0, forgetful=0, remembers=True
     ),
 )
+# Nodes that ask their neighbours. From the middle of a path the model comes back to a node that has
+# asked before, and finds answers to that earlier question among the messages.
+OLDEST_FIRST = ("oldest", "oldest", "oldest")
+ASKING_FLEETS = (
+    SmallFleet("path, two questions", PATH, OLDEST_FIRST[1:], start=1, silences=0, remembers=True),
+    SmallFleet("path, questions", PATH, OLDEST_FIRST, start=1, silences=0, remembers=True),
+    SmallFleet("path, questions and a silence", PATH, OLDEST_FIRST[1:], start=1, remembers=True),
+    SmallFleet(
+        "path, questions and a death",
+        PATH,
+        OLDEST_FIRST[1:],
+        start=1,
+        silences=0,
+        mortal=(0, 2),
+        remembers=True,
+    ),
+)
 LARGER_FLEETS = (
     SmallFleet("path, silence and first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),

@@ -37,6 +37,7 @@ from levywalk.fleet.protocol.messages import (
     Heartbeat,
     Message,
     Prepared,
+    Question,
     Refused,
     Released,
     Renewed,
@@ -53,7 +54,9 @@ from levywalk.fleet.protocol.records import (
     Known,
     Own,
     RegisterValue,
+    SilentNeighbour,
 )
+from levywalk.fleet.protocol.remembering import Inquiry
 from levywalk.fleet.protocol.token import Epoch, Token
 
 T = TypeVar("T")
@@ -61,8 +64,10 @@ INFINITY = float("inf")
 ALL = -2
 LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
 FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding)
+UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),
+    UNANSWERED: Turn(),
     "start": Start(),
     "leaves": Leaves(),
     "silent": Silent(),
@@ -71,7 +76,7 @@ SIMPLE: dict[str, Event] = {
 
 
 class DiskValue(NamedTuple):
-    """The contents of a node's disk, as an immutable value."""
+    """The contents of a node's disk, as an immutable value, and what the node has asked."""
 
     known: Known
     own: Own
@@ -82,10 +87,11 @@ class DiskValue(NamedTuple):
     end: Ending | None
     liars: tuple[Lie, ...]
     memory: KeptMemory | None = None
+    asked: AskedValue | None = None  # not on the disk: a crash loses it
 
     @classmethod
-    def of(cls, disk: Disk) -> DiskValue:
-        """Return a disk as a value."""
+    def of(cls, disk: Disk, inquiry: Inquiry | None = None) -> DiskValue:
+        """Return a disk as a value, and beside it what the node has asked."""
         return cls(
             disk.known,
             disk.own,
@@ -96,6 +102,7 @@ class DiskValue(NamedTuple):
             disk.end,
             disk.liars,
             disk.memory,
+            None if inquiry is None else AskedValue.of(inquiry),
         )
 
     def disk(self) -> Disk:
@@ -114,6 +121,25 @@ class DiskValue(NamedTuple):
         if "edges" in values:
             values["edges"] = tuple(sorted(values["edges"].items()))
         return self._replace(**values)
+
+
+class AskedValue(NamedTuple):
+    """What a node has asked its neighbours, and what they have answered, as an immutable value."""
+
+    question: Question
+    since: int
+    answers: tuple[tuple[int, bytes | None], ...]
+    due: tuple[int, ...]
+
+    @classmethod
+    def of(cls, inquiry: Inquiry) -> AskedValue:
+        """Return it as a value. When it was asked is left out, since no clock is trusted."""
+        answers = tuple(sorted(inquiry.answers.items()))
+        return cls(inquiry.question, inquiry.since, answers, tuple(sorted(inquiry.due)))
+
+    def inquiry(self, asked_at: float) -> Inquiry:
+        """Return it as a node can change it."""
+        return Inquiry(self.question, self.since, asked_at, dict(self.answers), set(self.due))
 
 
 class FaultBudget(NamedTuple):
@@ -215,26 +241,33 @@ class Nodes:
 
     def _ask(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
         before = self.memories.all[memory]
-        node = self._machine(v, before, move.hears)
+        node = self._machine(v, before, move)
+        memory = self.memories(before._replace(asked=None))
         try:
             effects = node.receive(self._event(v, node, move), 0.0)
         except Violation as broken:  # of the scripted memory
             self.problem = (broken.which, str(broken))
             return [MoveOutcome(memory, 0, 0)]
         found = list(self._performed(v, memory, effects))
-        if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
+        written = self.memories.all[found[-1].memory]
+        now = DiskValue.of(node.disk, node.inquiry)
+        found[-1] = found[-1]._replace(memory=self.memories(written._replace(asked=now.asked)))
+        if written != now._replace(asked=None):
             self.problem = (
                 "disk",
                 f"node {v} has something in memory that is not on its disk after {move.what}",
             )
         return found
 
-    def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
+    def _machine(self, v: int, memory: DiskValue, move: Move) -> Node:
         """Return a state machine with that disk, which has just heard all neighbours, one,
-        or none.
+        or none. It knows what it has asked, unless it starts.
         """
         node = self.setting.node(v, memory.disk(), self.kind)
+        hears = move.hears
         node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
+        if memory.asked is not None and move.what != "start":
+            node.inquiry = memory.asked.inquiry(-INFINITY if move.what == UNANSWERED else 0.0)
         return node
 
     def _event(self, v: int, node: Node, move: Move) -> Event:
@@ -329,3 +362,5 @@ def _facts(
     for line in commit.lines:
         if isinstance(line, Visit):
             yield ("visited", Epoch(*line.token_epoch), line.step, v)
+        if isinstance(line, SilentNeighbour):
+            yield ("silence", line.token_epoch, line.hops, line.node)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from levywalk.fleet.checking.small_fleet import SmallFleet, applied
+from levywalk.fleet.checking.small_fleet import SmallFleet, applied, last_visit
 from levywalk.fleet.checking.states import LIVE, DiskValue
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
-from levywalk.fleet.protocol.records import NOBODY, HeldStatus
+from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -143,11 +144,20 @@ def accused(memories: list[DiskValue]) -> tuple[str, str] | None:
     return None
 
 
-def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:
+def wrong_choice(
+    setting: SmallFleet, memories: list[DiskValue], facts: list[tuple[Any, ...]]
+) -> tuple[str, str] | None:
     """Check I7: a token goes where the script says."""
+    silent = {(hops, u) for kind, _, hops, u, *_ in facts if kind == "silence"}
     for v, memory in enumerate(memories):
         held = memory.held
-        if held is not None and held.to != NOBODY:
+        if held is not None and held.to != NOBODY and setting.asks:
+            up = [u for u, edge in memory.edges if edge.up]
+            left_out = {u for hops, u in silent if hops == held.token.hops - 1}
+            older = _older(setting, held, [u for u in up if u not in left_out])
+            if older is not None:
+                return "I7", f"node {v} passes {place(held.token)} to {held.to}, not to {older}"
+        elif held is not None and held.to != NOBODY:
             to = setting.choice(v, setting.script[held.token.step - 1], setting.around(v))
             if held.to != to:
                 return (
@@ -155,6 +165,19 @@ def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, s
                     f"node {v} passes {place(held.token)} to {held.to}, the script says {to}",
                 )
     return None
+
+
+def _older(setting: SmallFleet, held: Held, near: list[int]) -> int | None:
+    """Return a neighbour that answered and that the model should have gone to instead; None if
+    there is none. (What a node with a new disk has answered is not known.)
+    """
+    since = Lineage(*held.token.memory).since
+    sure = [u for u in {*near, held.to} if u != setting.forgetful]
+    ages = {u: (last_visit(held.token, u, since), u) for u in sure}
+    if held.to not in ages:
+        return None
+    first = min(ages, key=lambda u: ages[u])
+    return None if first == held.to else first
 
 
 def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
