@@ -167,7 +167,10 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
         for line in piece.lines
         if isinstance(line, Visit) and line.token_epoch == old.epoch and line.step >= by.base
     ]
-    assert [line.lost for line in archived] == [len(made)] == [judged.lost] == [judged.reported]
+    assert [line.lost for line in archived] == [len(made)]
+    # On a busy machine others may be considered dead as well: what they lose comes on top of it.
+    assert judged.lost >= judged.reported >= len(made)
+    assert judged.epochs > 2 or judged.lost == len(made)
 
 
 @pytest.mark.more

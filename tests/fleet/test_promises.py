@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -17,12 +18,17 @@ def named() -> list[str]:
     return re.findall(r"`(test_\w+\.py::\w+)`", TABLE)
 
 
+@cache
+def functions_of(file: str) -> set[str]:
+    tree = ast.parse((HERE / file).read_text())
+    return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+
+
 def test_every_test_that_is_named_exists() -> None:
     assert len(named()) > 50
     for name in named():
         file, _, function = name.partition("::")
-        tree = ast.parse((HERE / file).read_text())
-        assert function in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}, name
+        assert function in functions_of(file), name
 
 
 def test_every_section_of_the_page_has_promises_with_tests() -> None:
