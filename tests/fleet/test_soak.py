@@ -41,11 +41,15 @@ def test_wrong_options_are_refused(wrong, capsys):
 
 
 @pytest.mark.more
-def test_a_short_soak(tmp_path, capsys):
+@pytest.mark.parametrize("memory", [False, True], ids=["SGD", "memory"])
+def test_a_short_soak(tmp_path, capsys, memory):
     given = "--minutes 0.4 --nodes 6 --every 3 --dead-after 3 --network proxy --seed 3"
+    given += " --memory" * memory
     assert soak.main([*given.split(), "--keep", str(tmp_path)]) == 0, capsys.readouterr().out
     said = capsys.readouterr().out
-    assert "I1 to I7 hold" in said
+    assert "I1 to I8 hold" in said
+    entries = next(line for line in said.splitlines() if line.startswith("memories of nodes"))
+    assert (int(entries.split()[-1]) > 6) == memory  # I8 was judged, and not in vain
     assert (tmp_path / "fleet" / "story.txt").read_text()
 
 

@@ -12,7 +12,7 @@ protocol.
 - I6: each (epoch, step) is logged once, and none in between is missing.
 - I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
 - I8: if nodes remember, every model of the walk that counts is that of the replay, with what nodes
-  remembered and where memory started again.
+  remembered and where memory started again; so is what disks keep of it (`remembered_logs`).
 - I9: with privacy, what each node has spent is what its log says, on all its disks together. The
   noise of real nodes cannot be computed again, so I7 and I8 are not checked for their models, but
   how far each visit has moved them (`spent_watch`).
@@ -28,7 +28,6 @@ the caller checks.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -40,12 +39,14 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
-from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED, Remembered
+from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
+from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
@@ -76,6 +77,7 @@ class Piece(NamedTuple):
     lines: Sequence[Line]
     token: Token | None = None  # the active token, or the copy, that is on the disk at the end
     spent: int | None = None  # what its disk says that the budget of privacy has spent
+    kept: KeptMemory | None = None  # what its disk keeps of the node's memory
 
 
 class Judged(NamedTuple):
@@ -89,6 +91,9 @@ class Judged(NamedTuple):
     models: int  # models compared with the replay; with real noise, changes within their bound
     revived: int = 0  # how often the operator has revived the walk
     shown: tuple[int, int | None] = (0, 0)  # the range of lost updates that the status shows
+    entries: int = 0  # of nodes' memory, compared with the replay
+    generations: int = 0  # how often memory started again, on the walk that counts
+    silences: int = 0  # how often a neighbour did not answer, in all branches
 
 
 def pieces(folder: str | Path) -> list[Piece]:
@@ -111,7 +116,8 @@ def pieces(folder: str | Path) -> list[Piece]:
                 copies += [] if disk.final is None else [disk.final]
             newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
             spent = None if disk is None or disk.spent is None else disk.spent.releases
-            found.append(Piece(node, tuple(reading.lines()), newest, spent))
+            kept = None if disk is None else disk.memory
+            found.append(Piece(node, tuple(reading.lines()), newest, spent, kept))
     return found
 
 
@@ -171,11 +177,13 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> J
     winning = _winning(visits, lineage)
     private = fleet.published.privacy is not None
     passed = _check_budgets(fleet, logs) if private else set()
+    checked = Last()
     if private and fleet.real:
         models = check_changes(fleet, visits, passed)
     else:
         models = 0 if remembers or private else _check_models(fleet, visits, began, sizes)
-        models += _check_last(fleet, winning, logs, passed, along)
+        checked = _check_last(fleet, winning, lineage, logs, passed, along)
+        models += checked.models
     lost = _lost(fleet, visits, lineage, revived)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation(
@@ -189,6 +197,9 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> J
         _reports(visits, began, archived),
         models,
         len(revived),
+        entries=checked.entries,
+        generations=checked.generations,
+        silences=sum(isinstance(line, SilentNeighbour) for one in logs for line in one.lines),
     )
 
 
@@ -357,20 +368,31 @@ def _check_budgets(fleet: Fleet, logs: Sequence[Piece]) -> set[tuple[Epoch, int]
     return {place for v, found in disks.items() for place in check_spent(fleet, v, found)}
 
 
+class Last(NamedTuple):
+    """What was compared with the replay of the walk that counts, and how often its memory started
+    again.
+    """
+
+    models: int = 0
+    entries: int = 0
+    generations: int = 0
+
+
 def _check_last(
     fleet: Fleet,
     winning: list[tuple[int, Visit]],
+    lineage: list[Began],
     logs: Sequence[Piece],
     passed: set[tuple[Epoch, int]],
     sizes: dict[int, SizeAt],
-) -> int:
+) -> Last:
     """Check that the newest model on any disk is that of the winning walk; if nodes remember, also
-    every model in their logs (I8). Return how many of those there were.
+    every model in their logs, and what they remember (I8).
     """
     tokens = [piece.token for piece in logs if piece.token is not None]
     last = max(tokens, key=lambda token: (token.epoch, token.step), default=None)
     if last is None:
-        return 0
+        return Last()
     steps = [(v, line) for v, line in winning if line.step < last.step]
     if len(steps) != last.step:
         raise Violation(
@@ -380,30 +402,16 @@ def _check_last(
     remembers, private = fleet.published.remembers, fleet.published.privacy is not None
     if not remembers and not private:
         check_replay(fleet, walk, last, sizes=sizes)
-        return 0
+        return Last()
     models = {line.step: line.model for _, line in steps if line.model is not None}
     still = {line.step for _, line in steps if (Epoch(*line.token_epoch), line.step) in passed}
-    remembered = _remembered(fleet, logs, last) if remembers else NOTHING_REMEMBERED
+    remembered = NOTHING_REMEMBERED
+    if remembers:
+        ends = WalkEnds(fleet, last, lineage, {line.step: (v, line) for v, line in steps})
+        disks = [RememberingDisk(piece.node, piece.lines, piece.kept) for piece in logs]
+        remembered = remembered_by(ends, disks)
     check_replay(fleet, walk, last, remembered, models, still, sizes)
-    return len(models)
-
-
-def _remembered(fleet: Fleet, logs: Sequence[Piece], last: Token) -> Remembered:
-    """Return which disk made each step of the token's walk, and where memory started again."""
-    lineage, seen = fleet.published.lineage(last), Counter[int]()
-    disks: dict[int, int] = {}
-    starts: set[int] = set()
-    for piece in logs:
-        for line in piece.lines:
-            if not isinstance(line, Visit | NewGeneration):
-                continue
-            reach = lineage.reach(Epoch(*line.token_epoch), last.epoch)
-            if line.hops < reach and isinstance(line, Visit):
-                disks[line.step] = seen[piece.node]
-            elif line.hops < reach:
-                starts.add(line.step)
-        seen[piece.node] += 1
-    return Remembered(disks, frozenset(starts), {})
+    return Last(len(models), len(remembered.after), len(remembered.starts))
 
 
 def _lost(

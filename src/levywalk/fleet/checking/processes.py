@@ -4,7 +4,7 @@
 
 Fleets of a few nodes are created one after another. Processes are killed, stopped and ended, their
 disks are lost, their links are cut. After each fault the walk must continue in time. At the end of
-a fleet one node is killed for good. Then all logs are read, and checked for I1 to I7. If something
+a fleet one node is killed for good. Then all logs are read, and checked for I1 to I8. If something
 is broken, the seed, all faults and the folder, which is kept, are printed.
 """
 
@@ -31,7 +31,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.create import create
 from levywalk.network import Network, erdos_renyi, ring, watts_strogatz
 from levywalk.problem import heterogeneous
-from levywalk.walks import mhlj
+from levywalk.walks import Walk, least_used_edge, mhlj, oldest_neighbour
 
 NETWORKS: tuple[Callable[[int, int], Network], ...] = (
     lambda n, seed: ring(n),
@@ -42,6 +42,11 @@ TERMS = HandOffTerms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0
 ENDLESS = 1_000_000_000  # steps
 LARGE = 8300  # size of a model that is stored in a file
 PER_FLEET = 60  # faults
+# Methods with memory at the nodes, for every node with its samples: a walk, and an update.
+WITH_MEMORY: tuple[tuple[Callable[[], Walk], str], ...] = (
+    (oldest_neighbour, "saga"),
+    (least_used_edge, "saga"),
+)
 
 
 @dataclass
@@ -56,7 +61,7 @@ class Total:
     def __str__(self) -> str:
         lines = [f"{self.fleets} fleets, {self.tally.kinds.total()} faults in {self.seconds:.0f} s"]
         lines += [f"  {kind:<10} {count:>6}" for kind, count in sorted(self.tally.kinds.items())]
-        for name in ("steps", "handoffs", "epochs", "lost", "reported", "models"):
+        for name in _NAMES:
             lines.append(f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.judged):>9,}")
         for name, waits in (
             ("after a fault", self.tally.waits),
@@ -77,6 +82,9 @@ _NAMES = {
     "lost": "updates lost",
     "reported": "of them reported by the node itself",
     "models": "models that equal the replay's",
+    "entries": "memories of nodes that equal the replay's",
+    "generations": "times that memory started again",
+    "silences": "neighbours that did not answer",
 }
 
 
@@ -88,14 +96,20 @@ def settle(
     terms: HandOffTerms = TERMS,
     dim: int = 10,
     steps: int = ENDLESS,
+    memory: int | None = None,
 ) -> Path:
-    """Create a fleet for these tests: it uses full gradients, and logs many of its models."""
+    """Create a fleet for these tests: it uses full gradients, and logs many of its models.
+
+    With ``memory`` its nodes remember: it is a number of `WITH_MEMORY`.
+    """
     problem = heterogeneous(network.n, dim=dim, seed=seed, important=1)
+    design, update = (mhlj, "sgd") if memory is None else WITH_MEMORY[memory % len(WITH_MEMORY)]
     return create(
         folder,
         network,
         problem,
-        mhlj(),
+        design(),
+        update=update,
         steps=steps,
         step_size="theory",
         seed=seed,
@@ -174,6 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
                     network,
                     seed=draws.randrange(1000),
                     dim=_dim(total.fleets),
+                    memory=total.fleets if asked.memory else None,
                 )
                 check_fleet(folder, between, draws, faults, total, asked.patience)
             finally:
@@ -228,6 +243,9 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=1.0,
         help="factor for all waiting times, for slow machines",
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="with methods that have memory at the nodes"
     )
     parser.add_argument("--keep", metavar="DIR", help="keep all folders in this one")
     return parser

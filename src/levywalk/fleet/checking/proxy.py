@@ -20,6 +20,7 @@ from levywalk.fleet.setup.node_file import NodeFile, host_port
 
 Way = tuple[int, int]
 _PIECE = 1 << 16  # bytes that are forwarded at once
+_SLOW = 300.0  # seconds after which the thread hangs, however busy the machine is
 _T = TypeVar("_T")
 
 
@@ -115,7 +116,7 @@ class Proxy:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SLOW)
 
     async def _route(self, dialler: int, other: int, host: str, port: int) -> int:
         for way in ((dialler, other), (other, dialler)):

@@ -9,7 +9,9 @@ If the walk stands still, `fleet status` must say within a stated time that it h
 what to do. That is then done: `fleet revive`, if no copy is left that could continue by itself. A
 walk that stands still and does not say so is an error.
 
-At the end all faults are over, the walk must go on, and the nodes are stopped. Then I1 to I7 are
+With ``--memory`` nodes remember: the walk asks for the oldest neighbour, and the update is SAGA.
+
+At the end all faults are over, the walk must go on, and the nodes are stopped. Then I1 to I8 are
 checked from all disks, those that were lost included, and the number of lost updates: it equals the
 one that `fleet status` shows, or lies in the range that it shows if a disk was lost.
 
@@ -222,6 +224,9 @@ def summary(found: Soak, kinds: dict[str, int], judged: Judged, seconds: float, 
         ("hand-offs", f"{judged.handoffs:,}"),
         ("epochs", f"{judged.epochs:,}"),
         ("models that equal the replay's, to the bit", f"{judged.models:,}"),
+        ("memories of nodes that equal the replay's", f"{judged.entries:,}"),
+        ("times that memory started again", f"{judged.generations:,}"),
+        ("neighbours that did not answer in time", f"{judged.silences:,}"),
         ("updates lost, by the replay of all disks", f"{judged.lost:,}"),
         ("updates lost, as fleet status shows them", shown),
         ("of them reported by the nodes themselves", f"{judged.reported:,}"),
@@ -237,7 +242,7 @@ def summary(found: Soak, kinds: dict[str, int], judged: Judged, seconds: float, 
             f"{max(found.pauses):.0f}"
         )
     lines += [f"it said: {text}" for text in found.said]
-    lines.append("no invariant is broken: I1 to I7 hold")
+    lines.append("no invariant is broken: I1 to I8 hold")
     return "\n".join(lines)
 
 
@@ -260,7 +265,8 @@ def main(arguments: list[str] | None = None) -> int:
         between = links(asked.network, asked.nodes)
         name = "loopback, never broken" if between is None else between.name
         say(f"seed {seed}, network: {name}, {asked.nodes} processes, {asked.minutes:g} minutes")
-        folder = settle(root / "fleet", network, seed=draws.randrange(1000), terms=terms)
+        drawn, memory = draws.randrange(1000), 0 if asked.memory else None
+        folder = settle(root / "fleet", network, seed=drawn, terms=terms, memory=memory)
         with RunningFleet(folder, between) as live:
             run = SoakRun(live, draws, asked.every)
             try:
@@ -304,6 +310,7 @@ def _parser() -> argparse.ArgumentParser:
         default=8.0,
         help="seconds after which a silent node is taken for dead (default: %(default)s)",
     )
+    add("--memory", action="store_true", help="with a method that has memory at the nodes")
     add("--seed", type=int, help="seed of the faults; drawn and printed if it is not given")
     add(
         "--network",
