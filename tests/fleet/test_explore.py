@@ -14,11 +14,13 @@ from levywalk.fleet.checking.mutants import (
     ReadsTheNewestMemory,
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
+    TakesAnySize,
     TakesOldAnswers,
 )
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import (
     ASKING_FLEETS,
+    GROWING_FLEETS,
     PATH,
     REMEMBERING_FLEETS,
     SMALL_FLEETS,
@@ -32,6 +34,7 @@ from levywalk.fleet.protocol.messages import (
     Guarding,
     Prepare,
     Prepared,
+    Sized,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
@@ -111,6 +114,44 @@ def test_each_bug_with_questions_is_caught(
     assert found.violation is not None
     assert found.violation.invariant == invariant, str(found.violation)
     assert because in str(found.violation)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    mostly_more(GROWING_FLEETS, lambda setting: setting.name == "path, a new size"),
+    ids=lambda setting: setting.name,
+)
+def test_nothing_that_can_happen_mixes_the_sizes_of_a_fleet(setting: SmallFleet) -> None:
+    found = Explorer(setting).run()
+    assert found.violation is None, str(found.violation)
+    assert found.complete
+    assert found.states > 300
+
+
+class TakesOlderSizes(Node):
+    """It takes the word of the operator that came last, also if it is an older one."""
+
+    def _sized(self, sender: int, message: Sized, now: float) -> None:
+        if message.size.version and message.size != self._size:
+            self._put("size", message.size)
+            self._use_size()
+            for u in self.neighbours:
+                self._send(u, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "because"),
+    [
+        (TakesAnySize, GROWING_FLEETS[0], "node 1 has e0.0 seq 1 step 1 of size 1, and knows 0"),
+        (TakesOlderSizes, GROWING_FLEETS[1], "falls from size 2 to 1"),
+    ],
+)
+def test_each_bug_with_sizes_is_caught(kind: type[Node], setting: SmallFleet, because: str) -> None:
+    found = Explorer(setting, kind, live=False).run()
+    assert found.violation is not None
+    assert found.violation.invariant == "size", str(found.violation)
+    assert because in str(found.violation)
+    assert "resize 1" in str(found.violation)
 
 
 @pytest.mark.parametrize(

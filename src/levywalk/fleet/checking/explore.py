@@ -51,6 +51,8 @@ I7    a decision on disk is the one of the script; if neighbours were asked, the
 I8    what a node remembers, and what its neighbours answer, are the visits that the model contains
 lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
       continues
+size  the size of the fleet that a node knows never falls; it is at least that of every token that
+      the node holds or guards; and each update is that of the size that its token names
 disk  after an event, memory and disk agree
 lie   nobody says of another node that it has lied: all are honest (signatures are symbolic here,
       and always valid; what links say is checked as in a real fleet)
@@ -74,6 +76,7 @@ from levywalk.fleet.checking.fair_runs import FairRuns
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import (
     ASKING_FLEETS,
+    GROWING_FLEETS,
     LARGER_FLEETS,
     REMEMBERING_FLEETS,
     SMALL_FLEETS,
@@ -96,6 +99,7 @@ from levywalk.fleet.checking.verdicts import (
     place,
     told,
     two_live,
+    unknown_size,
     updates_at_risk,
     wrong_choice,
     wrong_end,
@@ -164,19 +168,20 @@ class Explorer:
         which has more messages and more faults left.
         """
         for other in self._richest.get((state.nodes, state.dead, state.facts), ()):
-            if other is not state and _poorer(state, other):
+            if other is not state and state.poorer_than(other):
                 return True
         return False
 
     def _remember(self, state: WorldState) -> None:
         key = (state.nodes, state.dead, state.facts)
-        others = [other for other in self._richest.get(key, ()) if not _poorer(other, state)]
+        others = [other for other in self._richest.get(key, ()) if not other.poorer_than(state)]
         self._richest[key] = [*others, state]
 
     def _first(self) -> WorldState:
         s = self.setting
         budget = FaultBudget(
-            s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful, s.revivals
+            *(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful, s.revivals),
+            sizes=s.sizes,
         )
         return WorldState(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
 
@@ -203,7 +208,7 @@ class Explorer:
             one._replace(sent=self._passes(v, one.sent, budget))
             for one in self.nodes.outcomes(v, state.nodes[v], move)
         ]
-        after = self._settled(_changed(state, v, outcomes[-1], budget))
+        after = self._settled(state.after(v, outcomes[-1], budget))
         if outcomes[-1].facts & state.facts:
             way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
             self.found.violation = Counterexample(
@@ -215,11 +220,11 @@ class Explorer:
             key = (v, state.nodes[v])
             self._inert[key] = self._inert.get(key, 0) | 1 << move.about
         for outcome in outcomes[:-1]:
-            broken = _changed(state, v, outcome, budget)
+            broken = state.after(v, outcome, budget)
             start = self.nodes.outcomes(v, broken.nodes[v], Move("start"))[-1]
             start = start._replace(sent=self._passes(v, start.sent, budget))
             yield (
-                self._settled(_changed(broken, v, start, budget)),
+                self._settled(broken.after(v, start, budget)),
                 ExploredStep(state, v, move, "crash", outcome.effects),
             )
             if state.dead == NOBODY and v in self.setting.mortal:
@@ -291,6 +296,9 @@ class Explorer:
             paid = self._paid(state, v, move)
             if paid is not None:
                 yield move, paid
+        if budget.sizes:
+            version = self.setting.sizes - budget.sizes + 1
+            yield Move("resize", version), budget._replace(sizes=budget.sizes - 1)
         if budget.leaving >> v & 1:
             yield Move("leaves"), budget._replace(leaving=budget.leaving & ~(1 << v))
 
@@ -379,6 +387,7 @@ class Explorer:
             or accused(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
             or wrong_choice(self.setting, memories, facts)
+            or unknown_size(memories)
             or wrong_end(memories, facts)
         )
 
@@ -416,28 +425,8 @@ class Explorer:
         return text + ("" if held is None else f"   [it had {held.status} {place(held.token)}]")
 
 
-def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
-    """Return whether the second budget allows everything that the first one allows."""
-    fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
-    fewer = fewer and one.revivals <= other.revivals and one.told == other.told
-    return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
-
-
-def _poorer(one: WorldState, other: WorldState) -> bool:
-    return not one.sent & ~other.sent and _no_more(one.budget, other.budget)
-
-
 def _mask(nodes: tuple[int, ...]) -> int:
     return sum(1 << v for v in nodes)
-
-
-def _changed(state: WorldState, v: int, outcome: MoveOutcome, budget: FaultBudget) -> WorldState:
-    nodes = state.nodes
-    if nodes[v] != outcome.memory:
-        nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
-    return WorldState(
-        nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -446,7 +435,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also the fleets that take minutes")
     parser.add_argument("names", nargs="*", help="only the fleets with these names")
     chosen = parser.parse_args(arguments)
-    small = (*SMALL_FLEETS, *REMEMBERING_FLEETS, *ASKING_FLEETS)
+    small = (*SMALL_FLEETS, *REMEMBERING_FLEETS, *ASKING_FLEETS, *GROWING_FLEETS)
     for setting in (*small, *LARGER_FLEETS) if chosen.all or chosen.names else small:
         if not chosen.names or setting.name in chosen.names:
             found = Explorer(setting).run()

@@ -184,6 +184,13 @@ class HidesSilences(Node):
         return found
 
 
+class TakesAnySize(Node):
+    """It takes a token that was updated for a size of the fleet which it does not know."""
+
+    def _lacks_size(self, sender: int, token: Token) -> bool:
+        return False
+
+
 MUTANTS: tuple[type[Node], ...] = (
     AcknowledgesBeforeCommit,
     ReleasesWithoutRegister,

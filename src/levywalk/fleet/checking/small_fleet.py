@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.lineage import Lineage, MemoryLoss
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Unanswered, Visit, visit_of
@@ -102,6 +103,8 @@ class SmallFleet:
         How often a node may consider a neighbour dead.
     leaving
         Nodes that may leave.
+    sizes
+        How many later sizes of the fleet the operator may tell, each to any node.
     forgetful
         The node that may lose its disk, once, and start again without it.
     remembers
@@ -121,6 +124,7 @@ class SmallFleet:
     mistakes: int = 0
     suspicions: int = 0
     revivals: int = 0
+    sizes: int = 0
     leaving: tuple[int, ...] = ()
     forgetful: int = NOBODY
     remembers: bool = False
@@ -156,6 +160,10 @@ class SmallFleet:
         edges = {u: Edge(0, True, len(self.around(u)), SCORES, joined=True) for u in self.around(v)}
         return Disk(Known(FIRST, 0), Own(len(edges), 0, leaving=False), edges)
 
+    def size(self, version: int) -> FleetSize:
+        """Return what the operator tells: with each version there is one node more."""
+        return FleetSize(version, self.n + version, 1.0 + version, b"")
+
     def node(self, v: int, disk: Disk, kind: type[Node] = Node) -> Node:
         """Return a node's state machine."""
         return kind(cast(NodeSite, ScriptedSite(self, v)), self.terms(), disk)
@@ -179,10 +187,19 @@ class SmallFleet:
         return to if to in up else v
 
 
+class ScriptedMethod(NamedTuple):
+    """The number of nodes that updates count."""
+
+    n: int
+
+
 class ScriptedWalk:
     """Says when the scripted walk ends. It accepts every token."""
 
-    def __init__(self, setting: SmallFleet) -> None:
+    idle = 0
+
+    def __init__(self, setting: SmallFleet, nodes: int) -> None:
+        self.method = ScriptedMethod(nodes)
         self.steps, self.remembers = len(setting.script), setting.remembers
         self.phases = ("the only one",)
 
@@ -208,7 +225,7 @@ class ScriptedWalk:
 
     def reopened(self, token: Token, epoch: Epoch, parent: Epoch) -> Token:
         """Return a token that is brought back in a new epoch."""
-        fresh = token._replace(epoch=epoch, base=token.step)
+        fresh = token._replace(epoch=epoch, base=token.step, size=0)
         if not self.remembers or parent != token.epoch:
             return fresh
         lineage = self.lineage(token).reopened(parent, token.hops)
@@ -230,12 +247,17 @@ class ScriptedSite:
     edges: tuple[int, ...] = ()
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
-        self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
+        self.setting, self.node, self.size = setting, v, 0
+        self.published = ScriptedWalk(setting, setting.n)
         self.remembers, self.asks = setting.remembers, setting.asks
         self.answers: dict[int, bytes | None] = {}
         self.silent: set[int] = set()
         self.visits: tuple[int, ...] = ()  # the steps that the node remembers
         self.up: list[int] = []
+
+    def resize(self, size: FleetSize) -> None:
+        """Use another number of nodes."""
+        self.published, self.size = ScriptedWalk(self.setting, size.nodes), size.version
 
     def recall(self, content: AnyArray | None, edges: tuple[int, ...] = ()) -> bool:
         """Remember what was kept."""
@@ -309,6 +331,12 @@ class ScriptedSite:
     def decide(self, token: Token) -> tuple[Token, int]:
         """Note the update, unless in a jump, and look up the move."""
         self.silent, to = set(), NOBODY
+        if token.size != self.size:
+            raise Violation(
+                "size",
+                f"node {self.node} makes step {token.step} for size {self.size}, the token says "
+                f"{token.size}",
+            )
         if self.asks:
             to = self._oldest(token)
         if self.remembers:

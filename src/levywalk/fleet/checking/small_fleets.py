@@ -66,6 +66,12 @@ ASKING_FLEETS = (
         remembers=True,
     ),
 )
+# Fleets whose size the operator changes: the word passes from node to node, while the model walks.
+GROWING_FLEETS = (
+    SmallFleet("path, a new size", PATH, ("on",), silences=0, sizes=1),
+    SmallFleet("path, two sizes", PATH, ("on", "on"), silences=0, sizes=2),
+    SmallFleet("path, a size and a silence", PATH, ("on", "back"), sizes=1),
+)
 LARGER_FLEETS = (
     SmallFleet("path, silence and first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),

@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.events import (
     Got,
     Leaves,
     Persist,
+    Resize,
     Revive,
     Send,
     Silent,
@@ -27,6 +28,7 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import operators_word
@@ -41,6 +43,7 @@ from levywalk.fleet.protocol.messages import (
     Refused,
     Released,
     Renewed,
+    Sized,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
@@ -63,7 +66,7 @@ T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
 LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
-FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding)
+FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding, Sized)
 UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),
@@ -87,6 +90,7 @@ class DiskValue(NamedTuple):
     end: Ending | None
     liars: tuple[Lie, ...]
     memory: KeptMemory | None = None
+    size: FleetSize | None = None
     asked: AskedValue | None = None  # not on the disk: a crash loses it
 
     @classmethod
@@ -102,6 +106,7 @@ class DiskValue(NamedTuple):
             disk.end,
             disk.liars,
             disk.memory,
+            disk.size,
             None if inquiry is None else AskedValue.of(inquiry),
         )
 
@@ -113,6 +118,7 @@ class DiskValue(NamedTuple):
             end=self.end,
             liars=self.liars,
             memory=self.memory,
+            size=self.size,
         )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:
@@ -152,6 +158,14 @@ class FaultBudget(NamedTuple):
     forgetful: int
     revivals: int = 0
     told: int = 0  # the nodes, as bits, that know that another one has lost its disk
+    sizes: int = 0  # that the operator may still tell
+
+    def no_more_than(self, other: FaultBudget) -> bool:
+        """Return whether the other budget allows everything that this one allows."""
+        fewer = self[0] <= other[0] and self[1] <= other[1] and self[2] <= other[2]
+        fewer = fewer and self.revivals <= other.revivals and self.told == other.told
+        fewer = fewer and self.sizes == other.sizes and self.forgetful == other.forgetful
+        return fewer and not self.leaving & ~other.leaving
 
 
 class WorldState(NamedTuple):
@@ -162,6 +176,18 @@ class WorldState(NamedTuple):
     dead: int
     budget: FaultBudget
     facts: int
+
+    def poorer_than(self, other: WorldState) -> bool:
+        """Return whether another state of the same disks has all messages and faults of this."""
+        return not self.sent & ~other.sent and self.budget.no_more_than(other.budget)
+
+    def after(self, v: int, outcome: MoveOutcome, budget: FaultBudget) -> WorldState:
+        """Return the state after an event at a node."""
+        nodes = self.nodes
+        if nodes[v] != outcome.memory:
+            nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
+        sent, facts = self.sent | outcome.sent, self.facts | outcome.facts
+        return WorldState(nodes, sent, self.dead, budget, facts)
 
 
 class Move(NamedTuple):
@@ -276,6 +302,8 @@ class Nodes:
             return Got(sender, message)
         if move.what == "gone":
             return Gone(move.about)
+        if move.what == "resize":
+            return Resize(self.setting.size(move.about))
         if move.what == "revive":
             copy = best_copy(node.disk)
             assert copy is not None
@@ -307,6 +335,11 @@ class Nodes:
                         "I5",
                         f"node {v} falls from {now.known.epoch} to {after.known.epoch}",
                     )
+                if _version(after) < _version(now):
+                    self.problem = (
+                        "size",
+                        f"node {v} falls from size {_version(now)} to {_version(after)}",
+                    )
                 for fact in _facts(v, now, after, effect):
                     facts |= 1 << self.facts(fact)
                 now, memory = after, self.memories(after)
@@ -337,6 +370,10 @@ class Nodes:
         if isinstance(message, Heartbeat) and self.memories.all[memory].own.leaving:
             return False  # it may bring an edge up again, if the node is needed
         return isinstance(message, FLEETING)
+
+
+def _version(memory: DiskValue) -> int:
+    return 0 if memory.size is None else memory.size.version
 
 
 def _facts(

@@ -10,6 +10,7 @@ from typing import Any
 from levywalk.fleet.checking.small_fleet import SmallFleet, applied, last_visit
 from levywalk.fleet.checking.states import LIVE, DiskValue
 from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
@@ -48,6 +49,8 @@ def told(message: Message) -> str:
             )
         elif isinstance(part, Lie):
             parts.append(f"of node {part.liar}")
+        elif isinstance(part, FleetSize):
+            parts.append(f"version {part.version}")
         elif isinstance(part, EpochLink):
             one = part.opening
             parts.append(f"{one.kind} e{one.epoch.counter}.{one.epoch.node} seq {one.seq}")
@@ -178,6 +181,22 @@ def _older(setting: SmallFleet, held: Held, near: list[int]) -> int | None:
         return None
     first = min(ages, key=lambda u: ages[u])
     return None if first == held.to else first
+
+
+def unknown_size(memories: list[DiskValue]) -> tuple[str, str] | None:
+    """Check that no node has a token that was updated for a size which it does not know."""
+    for v, memory in enumerate(memories):
+        tokens = [] if memory.held is None else [memory.held.token]
+        tokens += [] if memory.guarded is None else [memory.guarded.copy]
+        tokens += [] if memory.final is None else [memory.final]
+        known = 0 if memory.size is None else memory.size.version
+        for token in tokens:
+            if token.size > known:
+                return (
+                    "size",
+                    f"node {v} has {place(token)} of size {token.size}, and knows {known}",
+                )
+    return None
 
 
 def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
