@@ -265,7 +265,7 @@ def stored(folder: Path, virtual: VirtualFleet) -> FleetFolder:
     """Write the disks of a virtual fleet to the folder that it was read from, as if real nodes had
     made its walk and had been stopped.
     """
-    fleet = FleetFolder.open(folder)
+    fleet = FleetFolder.open(folder).token(virtual.fleet.token_number)
     for v, machine in enumerate(virtual.machines):
         with NodeStore(
             fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits

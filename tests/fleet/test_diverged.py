@@ -102,16 +102,20 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
     sightings.look(disk)
     disk.held = disk.held._replace(status="active")
     sightings.look(disk)
-    return SimpleNamespace(
+    runner = SimpleNamespace(
+        number=0,
         node=SimpleNamespace(disk=disk, fenced="", awaited=set()),
         sightings=sightings,
-        file=SimpleNamespace(id=0, neighbours=()),
         manifest=SimpleNamespace(published=SimpleNamespace(privacy=None)),
-        transport=SimpleNamespace(links={}),
-        began=0.0,
         stalled=False,
         out_of_order="",
         counts={"commits": 0, "regenerated": 0, "refused": 0},
+    )
+    return SimpleNamespace(
+        runners=[runner],
+        file=SimpleNamespace(id=0, neighbours=()),
+        transport=SimpleNamespace(links={}),
+        began=0.0,
         identity=SimpleNamespace(
             certificate=SimpleNamespace(not_valid_after_utc=SimpleNamespace(timestamp=lambda: 1.0))
         ),
@@ -123,7 +127,7 @@ def test_an_infinite_loss_is_told_and_stays_in_the_mean(model: float, diverged_a
     process = about_a_loss(model, diverged_at)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert process.sightings.loss() == {"step": 5, "value": math.inf}
+        assert process.runners[0].sightings.loss() == {"step": 5, "value": math.inf}
     lines = metrics.text(process).splitlines()
     assert 'levywalk_local_loss{node="0"} +Inf' in lines
     assert f'levywalk_diverged{{node="0"}} {int(diverged_at >= 0)}' in lines

@@ -93,7 +93,7 @@ def series(case):
 
 def expected(alert, case):
     """The alerts that Prometheus must report: the rule's own text with the labels of node 1."""
-    if alert.expr.startswith(("min(", "max(")):  # of the fleet, without labels
+    if alert.expr.startswith(("min by (token)", "max(")):  # of the fleet, without labels
         labels, value = {}, None
     else:
         labels = {"job": "levywalk", "instance": "127.0.0.1:22001", "node": "1"}
@@ -149,6 +149,23 @@ def test_no_alert_fires_when_all_is_well(tmp_path):
     ]
     found = judged(tmp_path, cases)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+@needs_promtool
+def test_a_token_that_has_stopped_is_named_although_another_is_over(tmp_path):
+    alert = alerts(DEAD_AFTER)[0]
+    given = {"stalled": ("0", "1"), "finished": ("1", "0")}  # by token, at both nodes
+    found = [
+        {"series": f'levywalk_{name}{{node="{v}",token="{k}"}}', "values": f"{value}x20"}
+        for name, values in given.items()
+        for k, value in enumerate(values)
+        for v in range(2)
+    ]
+    rule = {"eval_time": "15m", "alertname": alert.name, "exp_alerts": expected(alert, {})}
+    rule["exp_alerts"][0]["exp_labels"]["token"] = "1"
+    case = {"interval": "1m", "input_series": found, "alert_rule_test": [rule]}
+    done = judged(tmp_path, [case])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @needs_promtool

@@ -69,6 +69,12 @@ def live(
             help="Watch a fleet instead, of its folder or an operator's; it only reads.",
         ),
     ] = None,
+    token: Annotated[
+        int | None,
+        typer.Option(
+            "--token", metavar="K", help="Which of a fleet's tokens to watch (default: 0)."
+        ),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(
@@ -93,12 +99,14 @@ def live(
         from levywalk.live.server import serve
     if trace is not None and fleet is not None:
         raise InvalidParameter("--trace and --fleet exclude each other; give one of them")
+    if token is not None and fleet is None:
+        raise InvalidParameter("--token goes with --fleet, whose tokens it chooses from")
     if fleet is not None:
         if network is not None or designs is not None:
             raise InvalidParameter(
                 "--fleet shows a fleet as it is; leave NETWORK and --designs out"
             )
-        player = _fleet(fleet)
+        player = _fleet(fleet, token)
     elif trace is not None:
         if designs is not None:
             raise InvalidParameter("--trace plays one recorded design; leave --designs out")
@@ -180,12 +188,12 @@ def _trace(path: Path, network: str | None, sources: SourceOptions, seed: int) -
     return WalkPlayer(session, f"{session.runs[0].name} on {graph.name}, recorded")
 
 
-def _fleet(folder: Path) -> Player:
+def _fleet(folder: Path, token: int | None) -> Player:
     from levywalk.extras import needs
 
     with needs("fleet", "levywalk live --fleet"):
         from levywalk.live.fleet_player import FleetPlayer
-    return FleetPlayer(folder)
+    return FleetPlayer(folder, token)
 
 
 @ends_by_ctrl_c(START_OVER)

@@ -100,7 +100,7 @@ def together(seen: Standings, tokens: int) -> Standings:
     return seen._replace(**made)
 
 
-def _mean(models: AnyArray) -> AnyArray:
+def mean_model(models: AnyArray) -> AnyArray:
     """Return the mean over the second axis; dividing first, the sum of large models is finite."""
     found: AnyArray = np.ascontiguousarray((models / models.shape[1]).sum(axis=1))
     return found
@@ -113,7 +113,7 @@ def _sum(counts: AnyArray) -> AnyArray:
 
 _TOGETHER: dict[str, Callable[[Any], Any]] = {
     "node": lambda nodes: nodes[:, 0],
-    "model": _mean,
+    "model": mean_model,
     "active": lambda flags: flags.all(axis=1),
 }
 
@@ -128,4 +128,4 @@ def average_where_they_meet(state: RunState, rows: slice) -> None:
     for v in np.unique(node[active]):
         met = active & (node == v)
         if met.sum() > 1:
-            model[met] = _mean(model[met][None])[0]
+            model[met] = mean_model(model[met][None])[0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import FleetFolder
@@ -37,15 +38,19 @@ class FleetPlayer:
     scripts: tuple[str, ...] = ("draw.js", "chart.js", "fleet.js")
     body = "fleet.html"
 
-    def __init__(self, folder: Path) -> None:
-        self.fleet = open_watched(folder)
+    def __init__(self, folder: Path, token: int | None = None) -> None:
+        fleet = open_watched(folder)
+        tokens = fleet.manifest.tokens
+        checks.integer("--token", token or 0, low=0, high=tokens - 1)
+        self.fleet = fleet.token(token or 0)
         nodes = self.fleet.manifest.nodes
         if nodes > MOST_NODES:
             raise InvalidParameter(
                 f"a fleet of at most {MOST_NODES} nodes can be watched, got {nodes}; use "
                 f"levywalk fleet status {folder} --watch"
             )
-        self.title = f"The fleet {self.fleet.manifest.name} on {self.fleet.manifest.network}"
+        which = "" if tokens == 1 else f", token {token or 0} of {tokens}"
+        self.title = f"The fleet {fleet.manifest.name} on {fleet.manifest.network}{which}"
         self.network = network_behind(self.fleet)
         self._logs: LogTails | RemoteTails = (
             LogTails({v: self.fleet.log(v) for v in self.fleet.files})
@@ -175,6 +180,8 @@ def _told(entry: dict[str, Any]) -> dict[str, Any]:
         text = sentence(entry["event"], entry)
     except (KeyError, TypeError, ValueError, IndexError):  # a line of another version
         text = entry["event"]
+    if "token" in entry:  # of several
+        text = f"token {entry['token']}: {text}"
     return {
         "time": str(entry["time"])[:40],
         "node": entry["node"],

@@ -34,6 +34,14 @@ ReadDir = Annotated[
         "operator's folder, for a fleet elsewhere.",
     ),
 ]
+Tokens = Annotated[
+    int,
+    typer.Option("--tokens", metavar="M", help="Number of models that walk at the same time."),
+]
+TokenNumber = Annotated[
+    int | None,
+    typer.Option("--token", metavar="K", help="Only this one of several tokens, from 0 on."),
+]
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]
 
 
@@ -49,6 +57,17 @@ def open_watched_fleet(folder: Path) -> WatchedFleet:
     from levywalk.fleet.operate.watched import open_watched
 
     return open_watched(folder)
+
+
+def check_token(fleet: WatchedFleet, token: int | None) -> None:
+    """Refuse the number of a token that the fleet does not have."""
+    from levywalk.errors import InvalidParameter
+
+    count = fleet.manifest.tokens
+    if token is not None and not 0 <= token < count:
+        has = "has one token" if count == 1 else f"has {count} tokens"
+        must = "0" if count == 1 else f"from 0 to {count - 1}"
+        raise InvalidParameter(f"--token must be {must}, because the fleet {has}, got {token}")
 
 
 def typed(folder: Path) -> str:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from levywalk.cli.fleet.common import ReadDir, carried_out, open_watched_fleet, typed
+from levywalk.cli.fleet.common import (
+    ReadDir,
+    TokenNumber,
+    carried_out,
+    check_token,
+    open_watched_fleet,
+    typed,
+)
 
 TRACE_EXAMPLES = """Examples:
 
@@ -30,45 +37,32 @@ def trace(
             help="When a disk was lost: refuse, or mark the missing steps and continue.",
         ),
     ] = "refuse",
+    token: TokenNumber = None,
 ) -> None:
     """Merge the nodes' logs into one trace, like that of a simulation.
 
-    The nodes may run meanwhile.
+    The nodes may run meanwhile. Each of several tokens is a replica of the trace; --token K takes
+    one of them.
     """
     from levywalk.fleet.operate import export
     from levywalk.fleet.operate.log_text import count
 
     fleet = open_watched_fleet(folder)
-    found = carried_out(lambda _: export.trace(fleet, missing=missing))
+    check_token(fleet, token)
+    found = carried_out(lambda _: export.trace(fleet, missing=missing, token=token))
     path = found.save(out)
     about = found.provenance["fleet"]
     lost = about["lost_updates"]
     over = "" if about["stopped_at"] >= 0 else " so far"
     missed = "unknown how many" if lost is None else count(lost, "update")
+    walks = about.get("tokens", [about])
+    of_each = "" if len(walks) == 1 else f" of each of {len(walks)} tokens"
     print(
-        f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
-        f"{missed} lost."
+        f"{int(found.step[-1]):,} updates{of_each}{over}, {int(found.transfers[:, -1].sum()):,} "
+        f"hand-offs, {missed} lost."
     )
-    for start in about["memory_starts"]:
-        whose = "" if start["node"] is None else f" (node {start['node']})"
-        print(
-            f"The memory of the method started again before update {start['step'] + 1:,}: "
-            f"{start['why']}{whose}."
-        )
-    for v, first, last in about["damaged"]:
-        which = f"line {first}" if first == last else f"lines {first} to {last}"
-        print(
-            f"Left out, because it is damaged: {which} of node {v}'s log. Look for more: levywalk "
-            f"fleet doctor {typed(folder)} --scrub"
-        )
-    if about["damaged"] and about["missing"]:
-        print(f"Without its place in the walk: {count(len(about['missing']), 'step')}.")
-    diverged = int(found.diverged_at[0])
-    if diverged >= 0:
-        print(
-            f"The model has diverged at step {diverged:,}: its errors are infinite from there on. "
-            "Use a smaller --step-size (theory is stable)."
-        )
+    for one, diverged in zip(walks, found.diverged_at.tolist(), strict=True):
+        _print_walk(one, diverged, typed(folder))
     if about.get("data") == "elsewhere":
         print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
     if about.get("data") == "private":
@@ -80,6 +74,32 @@ def trace(
         f"Written: {path}. In Python: import levywalk as lw; "
         f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"
     )
+
+
+def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
+    """Print what happened to the walk of one token, if there is something to say."""
+    from levywalk.fleet.operate.log_text import count
+
+    said = f"Token {about['token']}: " if "token" in about else ""
+    for start in about["memory_starts"]:
+        whose = "" if start["node"] is None else f" (node {start['node']})"
+        print(
+            f"{said}The memory of the method started again before update {start['step'] + 1:,}: "
+            f"{start['why']}{whose}."
+        )
+    for v, first, last in about["damaged"]:
+        which = f"line {first}" if first == last else f"lines {first} to {last}"
+        print(
+            f"{said}Left out, because it is damaged: {which} of node {v}'s log. Look for more: "
+            f"levywalk fleet doctor {at} --scrub"
+        )
+    if about["damaged"] and about["missing"]:
+        print(f"{said}Without its place in the walk: {count(len(about['missing']), 'step')}.")
+    if diverged >= 0:
+        print(
+            f"{said}The model has diverged at step {diverged:,}: its errors are infinite from "
+            "there on. Use a smaller --step-size (theory is stable)."
+        )
 
 
 MODEL_EXAMPLES = """Examples:
@@ -112,14 +132,28 @@ def model(
     force: Annotated[
         bool, typer.Option("--force", help="Write the model even if it has diverged.")
     ] = False,
+    token: TokenNumber = None,
 ) -> None:
     """Write the final model as safetensors: a vector named model, of 64-bit floats.
 
-    The exit code is 1 if the model has diverged, unless you use --force.
+    Of several tokens it is the mean of their models; --token K takes one of them. The exit code is
+    1 if the model has diverged, unless you use --force.
     """
     from levywalk.fleet.operate import export
 
     fleet = open_watched_fleet(folder)
+    check_token(fleet, token)
+    if token is None and fleet.manifest.tokens > 1:
+        copies = carried_out(
+            lambda _: export.mean_of_tokens(fleet, out, node=node, now=now, force=force)
+        )
+        steps = ", ".join(f"{one.token.step:,}" for one in copies)
+        print(
+            f"Written: {out}, the mean of the models of {len(copies)} tokens, after {steps} "
+            f"updates, {len(copies[0].token.model)} numbers. --token K writes the model of one."
+        )
+        return
+    fleet = fleet.token(token or 0)
     copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now, force=force))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(

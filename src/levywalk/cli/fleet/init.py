@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.fleet.common import (
+    Tokens,
     read_fleet_design,
     read_fleet_step_size,
     typed,
@@ -30,6 +31,7 @@ from levywalk.cli.options import (
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.terms import HandOffTerms
+    from levywalk.fleet.setup.manifest import Manifest
     from levywalk.problem import Problem
 
 INIT_EXAMPLES = """Examples:
@@ -43,6 +45,8 @@ levywalk.run with seed 7)
 
 levywalk fleet init --network ring:8 --data a9a.libsvm --loss logistic --dtype float32 my-fleet   \
 (models of 4 bytes per number)
+
+levywalk fleet init --network ring:8 --tokens 2 my-fleet   (two models walk at the same time)
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
 
@@ -199,6 +203,7 @@ def init(
     name: NameOption = None,
     days: DaysOption = 365,
     privacy: PrivacyText = None,
+    tokens: Tokens = 1,
 ) -> None:
     """Create a fleet: write the keys, the certificates, the manifest and one data folder \
 per node.
@@ -266,6 +271,7 @@ per node.
         stop=stop,
         update=read_update_text(update),
         privacy=privacy,
+        tokens=tokens,
     )
     if model is not None:
         print_model(folder)
@@ -317,7 +323,7 @@ def _print_next_steps(
     steps = manifest.published.steps
     print(
         f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, "
-        f"{steps:,} updates."
+        f"{_tokens_of(manifest)}{steps:,} updates."
     )
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
     bound = manifest.published.privacy
@@ -339,11 +345,20 @@ def _print_next_steps(
             f"Next: move each {folder}/node-N to its machine, and run there: levywalk node "
             "node-N/node.toml"
         )
-        start = manifest.start
-        print(f"Then, on the machine of node {start}: levywalk fleet begin node-{start}/node.toml")
+        for start in sorted(set(manifest.starts or (manifest.start,))):
+            where = f"node-{start}/node.toml"
+            print(f"Then, on the machine of node {start}: levywalk fleet begin {where}")
     else:
         data = "put each node's data into node-N/data.csv, then " if private else ""
         print(f"Next: {data}levywalk fleet up {typed(folder)}")
+
+
+def _tokens_of(manifest: Manifest) -> str:
+    """Return how many tokens there are, and where they start."""
+    if manifest.tokens == 1:
+        return ""
+    starts = ", ".join(map(str, manifest.starts))
+    return f"{manifest.tokens} tokens, which start at nodes {starts}, each with "
 
 
 def _private(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import ReadDir, open_watched_fleet
+from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_watched_fleet
 from levywalk.printable import printable
 
 LOGS_EXAMPLES = """Examples:
@@ -25,6 +25,7 @@ def logs(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line.")
     ] = False,
+    token: TokenNumber = None,
 ) -> None:
     """Show what the nodes have reported, in order of time (UTC).
 
@@ -33,11 +34,14 @@ def logs(
     from levywalk.fleet.operate import log_entries
 
     fleet = open_watched_fleet(folder)
+    check_token(fleet, token)
     if node is not None:
         fleet.check(node)
     reports = fleet.reports(None if node is None else [node])
     try:
         for entry in log_entries.follow(reports.new) if follow else reports.all():
+            if token is not None and entry.get("token", token) != token:
+                continue
             print(json.dumps(entry) if as_json else log_entries.in_words(entry), flush=follow)
     except KeyboardInterrupt:
         return

@@ -14,7 +14,9 @@ from levywalk.cli.fleet.common import (
     Dir,
     NodeNumber,
     ReadDir,
+    TokenNumber,
     carried_out,
+    check_token,
     node_list,
     open_fleet,
     open_watched_fleet,
@@ -99,17 +101,26 @@ def revive(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a guardian.")
     ] = 120.0,
+    token: TokenNumber = None,
 ) -> None:
     """Continue a walk that has stopped for good from the best copy of the model that is left.
 
     It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
     says so. The copy becomes a new epoch. Should the walk be alive after all, on another machine,
-    its model is archived.
+    its model is archived. With several tokens, --token says which of them.
     """
+    from levywalk.errors import InvalidParameter
     from levywalk.fleet.operate.log_text import count
     from levywalk.fleet.operate.revive import revive as revived
 
     fleet = open_watched_fleet(folder)
+    check_token(fleet, token)
+    if token is None and fleet.manifest.tokens > 1:
+        raise InvalidParameter(
+            f"--token must be given, because the fleet has {fleet.manifest.tokens} tokens: "
+            f"levywalk fleet status {typed(folder)} names those that have stopped"
+        )
+    fleet = fleet.token(token or 0)
     found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
     print(
         f"The walk continues from step {found.copy.step:,} ({found.copy.where}) in epoch "

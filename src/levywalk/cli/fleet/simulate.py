@@ -11,7 +11,7 @@ import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size
+from levywalk.cli.fleet.common import Tokens, read_fleet_design, read_fleet_step_size
 from levywalk.cli.options import (
     Data,
     DesignText,
@@ -41,6 +41,8 @@ levywalk fleet simulate ring:30
 levywalk fleet simulate ring:30 --steps 2000 --kill 5@1.5 --restart 5@3
 
 levywalk fleet simulate ring:30 --kill holder@1.502 --dead-after 0.5
+
+levywalk fleet simulate ring:30 --tokens 2 --kill 5@1.5 --restart 5@3   (two models at a time)
 
 levywalk fleet simulate ws:30,4,0.1 --cut 0-9@2-4 --policy eager --renew-after 20
 
@@ -165,6 +167,7 @@ def simulate(
     own_keys: OwnKeysOption = False,
     signed: SignedOption = False,
     privacy: PrivacyText = None,
+    tokens: Tokens = 1,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
@@ -182,7 +185,7 @@ def simulate(
         read_update_text,
     )
     from levywalk.fleet.setup.build import Fleet
-    from levywalk.fleet.simulate.virtual import VirtualFleet
+    from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
     from levywalk.problem.problem import MODEL_TYPES
 
     if network is None:
@@ -208,6 +211,7 @@ def simulate(
         terms=terms,
         update=read_update_text(update),
         privacy=privacy,
+        tokens=tokens,
     )
     chosen = {
         "kill": kill,
@@ -220,12 +224,33 @@ def simulate(
     faults = read_faults(chosen, cut, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
     absent = {fault.node for _, fault in faults if fault.what == "join"}
-    virtual = VirtualFleet(plan, signed=signed, latency=latency, absent=absent)  # type: ignore[arg-type]
+    virtual = VirtualTokens(plan, signed=signed, latency=latency, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
     folder = writable_folder(FOLDER if out is None else out)
     virtual.run()
-    _finish(virtual, folder, as_json)
+    if tokens == 1:
+        document, files = _written(virtual.each[0], folder)
+    else:
+        parts = [
+            _written(one, writable_folder(folder / f"token-{number}"))
+            for number, one in enumerate(virtual.each)
+        ]
+        document = {"tokens": [part for part, _ in parts]}
+        files = [path for _, written in parts for path in written]
+    if as_json:
+        print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
+        return
+    for number, one in enumerate(virtual.each):
+        if tokens > 1:
+            print(f"Token {number}, which starts at node {one.fleet.start}:")
+        _show(document if tokens == 1 else document["tokens"][number], one)
+    if plan.published.privacy is not None:
+        from levywalk.privacy.privacy import SIMULATED
+
+        print(SIMULATED)
+    print("Written: " + ", ".join(str(path) for path in files))
+    print(f"To draw more, in Python: lw.plot(lw.load_trace({str(files[-1])!r}), path='walk.png')")
 
 
 def _terms(
@@ -357,8 +382,8 @@ def draw_faults(
     return found
 
 
-def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
-    """Write the figure, the trace and the JSON; print the table."""
+def _written(virtual: VirtualFleet, folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Write the figure, the trace and the JSON; return what is in the JSON, and the files."""
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
     from levywalk.json_values import finite
@@ -386,16 +411,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
         files.append(trace.save(folder / "trace.nc"))
     document = finite(document)
     files[2].write_text(json.dumps(document, indent=2) + "\n")
-    if as_json:
-        print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
-        return
-    _show(document, virtual)
-    if plan.published.privacy is not None:
-        from levywalk.privacy.privacy import SIMULATED
-
-        print(SIMULATED)
-    print("Written: " + ", ".join(str(path) for path in files))
-    print(f"To draw more, in Python: lw.plot(lw.load_trace({str(files[-1])!r}), path='walk.png')")
+    return document, files
 
 
 def _in_words(found: dict[str, Any]) -> str:

@@ -33,15 +33,14 @@ def up(
     print(f"{what} {n} of {n} nodes run; logs are {logs}.")
     at = typed(folder)
     if not fleet.whole:
-        start = fleet.manifest.start
-        where = (
-            f"here: levywalk fleet begin {at}"
-            if start in fleet.files
-            else "on the machine of that node"
-        )
-        print(
-            f"Of {fleet.manifest.nodes} nodes {n} are here. Start the walk at node {start} {where}"
-        )
+        print(f"Of {fleet.manifest.nodes} nodes {n} are here.", end="")
+        for start in sorted({one.manifest.start for one in fleet.each}):
+            where = (
+                f"here: levywalk fleet begin {at}"
+                if start in fleet.files
+                else "on the machine of that node"
+            )
+            print(f" Start the walk at node {start} {where}")
     print(
         f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop "
         f"{at}"
@@ -84,8 +83,10 @@ def stop(
     ] = False,
 ) -> None:
     """Stop all nodes. Nothing is lost: levywalk fleet up continues the walk."""
+    from levywalk.fleet.operate.whole_status import whole_status
+
     fleet = open_fleet(folder)
     ended = carried_out(lambda say: fleet.stop(timeout, force=force, say=say))
     print(f"Stopped {node_list(ended)}." if ended else "No node was running.")
-    if not fleet.status()["finished"]:
+    if not whole_status(fleet)["finished"]:
         print(f"Next: levywalk fleet up {typed(folder)} continues the walk.")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.fleet.common import ReadDir, open_watched_fleet
+from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_watched_fleet
 from levywalk.json_values import finite
 from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from levywalk.fleet.operate.watched import WatchedFleet
 
 STATUS_EXAMPLES = """Examples:
 
@@ -44,13 +43,24 @@ def status(
     every: Annotated[
         float, typer.Option("--every", min=0.1, help="Seconds between updates (only with --watch).")
     ] = 1.0,
+    token: TokenNumber = None,
 ) -> None:
-    """Show where the model is, how far the walk is, and the state of every node."""
+    """Show where the model is, how far the walk is, and the state of every node.
+
+    With several tokens there is one line for each; --token K shows all about one of them.
+    """
+    from levywalk.fleet.operate.whole_status import whole_status
+
     fleet = open_watched_fleet(folder)
+    check_token(fleet, token)
+
+    def look() -> dict[str, Any]:
+        return whole_status(fleet) if token is None else fleet.token(token).status()
+
     if watch and not as_json:
-        _watch(fleet, every)
+        _watch(look, every)
         return
-    found = fleet.status()
+    found = look()
     if as_json:
         print(json.dumps(finite(found), indent=2, allow_nan=False))
         return
@@ -61,7 +71,7 @@ def status(
     console.print(picture(found), _table(found), markup=False, highlight=False)
 
 
-def _watch(fleet: WatchedFleet, every: float) -> None:
+def _watch(look: Callable[[], dict[str, Any]], every: float) -> None:
     """Show the fleet until Ctrl-C; without a terminal, print one line per update."""
     import time
 
@@ -72,21 +82,34 @@ def _watch(fleet: WatchedFleet, every: float) -> None:
     try:
         if not console.is_terminal:
             while True:
-                print(_line(printable_values(fleet.status())), flush=True)
+                print("\n".join(_lines(printable_values(look()))), flush=True)
                 time.sleep(every)
-        first = picture(printable_values(fleet.status()))
+        first = picture(printable_values(look()))
         with Live(first, console=console, auto_refresh=False) as live:
             while True:
                 time.sleep(every)
-                live.update(picture(printable_values(fleet.status())), refresh=True)
+                live.update(picture(printable_values(look())), refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def _line(found: dict[str, Any]) -> str:
-    """Return the status of a fleet in one line."""
+def _lines(found: dict[str, Any]) -> list[str]:
+    """Return the status of a fleet in one line for each token."""
     from datetime import UTC, datetime
 
+    when = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    if "tokens" not in found:
+        return [f"{when}  {_line(found)}"]
+    return [f"{when}  token {one['token']} {_line(one)}" for one in each_token(found)]
+
+
+def each_token(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the status of each of several tokens as that of a fleet with one token."""
+    return [found | one for one in found["tokens"]]
+
+
+def _line(found: dict[str, Any]) -> str:
+    """Return the status of a walk in one line."""
     where = _where(found)
     nodes = _counted(found)
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
@@ -95,7 +118,7 @@ def _line(found: dict[str, Any]) -> str:
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{_lost(found)} lost"
     )
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
+    return f"{where}; {far}; {nodes}{waits}"
 
 
 def _where(found: dict[str, Any]) -> str:
@@ -172,14 +195,19 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    facts.add_row("model", Text(_where(found)))
-    share = min(1.0, found["step"] / found["steps"])
-    bar = Table.grid(padding=(0, 1))
-    bar.add_row(
-        ProgressBar(1.0, share, width=30, complete_style="green"),
-        f"{found['step']:,} of {found['steps']:,} updates",
-    )
-    facts.add_row("walk", bar)
+    walks = each_token(found) if "tokens" in found else [found]
+    for one in walks:
+        facts.add_row(f"token {one['token']}" if "tokens" in found else "model", Text(_where(one)))
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(
+                1.0, min(1.0, one["step"] / one["steps"]), width=30, complete_style="green"
+            ),
+            f"{one['step']:,} of {one['steps']:,} updates",
+        )
+        facts.add_row("" if "tokens" in found else "walk", bar)
+        if "tokens" in found:
+            facts.add_row("", f"epoch {one['epoch']}, {_lost(one, ' updates')} lost")
     facts.add_row(
         "hand-offs",
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
@@ -190,16 +218,19 @@ def picture(found: dict[str, Any]) -> RenderableType:
         facts.add_row("privacy", Text(_privacy(found["privacy"])))
     for name, value in found["metrics"].items():
         facts.add_row(name, f"{value:.4g}")
-    facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
+    if "tokens" not in found:
+        facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", _counted(found))
     facts.add_row("", strip)
     legend = "● holds  ◆ guards  · runs  ‖ does not answer  ✗ down"
     unreached = "  ? not reached" if "?" in strip.plain else ""
     facts.add_row("", Text(legend + unreached, style="dim"))
-    waits = [Text(f"✗ {one}", style="red") for one in _diverged(found)]
+    said = [(f"token {one['token']}: " if "tokens" in found else "", one) for one in walks]
+    waits = [Text(f"✗ {who}{what}", style="red") for who, one in said for what in _diverged(one)]
+    forgot = [f"{who}{what}" for who, one in said for what in _forgot(one)]
     waits += [
-        Text(f"! {said}", style="yellow")
-        for said in (*_forgot(found), *found["waits"], *found.get("warnings", ()))
+        Text(f"! {what}", style="yellow")
+        for what in (*forgot, *found["waits"], *found.get("warnings", ()))
     ]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
@@ -218,16 +249,16 @@ def _privacy(told: dict[str, Any]) -> str:
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
     """Return the symbol of a node in the row of nodes."""
-    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(
-        node["role"], ("·", "")
-    )
+    holds = "hold" in node["role"]  # "holder", or "holds 0, 2" of several tokens
+    role = "holder" if holds else "guardian" if node["role"] else ""
+    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(role, ("·", ""))
     if node.get("unreached") is not None:
         sign, style = "?", "yellow"
     elif not node["up"]:
         sign, style = "✗", "red"
     elif not node["answers"]:
         sign, style = "‖", "yellow"
-    return sign, f"{style} reverse" if node["role"] == "holder" else style
+    return sign, f"{style} reverse" if role == "holder" else style
 
 
 def _if(value: float | None, form: str) -> str:
@@ -245,7 +276,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
     last = ["loss"] if found.get("privacy") is None else ["updates spent", "ε spent"]
     for name in (*columns, "epoch", "step", "edges up", *last, *measured):
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
-    for node in found["nodes"]:
+    for node in map(_of_all_tokens, found["nodes"]):
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
         state = state if node.get("unreached") is None else "not reached"
         words = [
@@ -261,12 +292,32 @@ def _table(found: dict[str, Any]) -> RenderableType:
             str(node["pid"] or "–"),
             ", ".join(word for word in words if word),
             str(node["epoch"]),
-            "–" if node["step"] is None else f"{node['step']:,}",
+            node["step"] if isinstance(node["step"], str) else _number(node["step"]),
             f"{node['edges_up']} of {len(node['edges'])}",
             *_loss_or_spent(node),
             *(_if(node["metrics"].get(name), "{:.4g}") or "–" for name in measured),
         )
     return table
+
+
+def _number(step: int | None) -> str:
+    return "–" if step is None else f"{step:,}"
+
+
+def _of_all_tokens(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a node with the epochs and steps of several tokens side by side, and the
+    mean of its losses.
+    """
+    rows = node.get("tokens")
+    if rows is None:
+        return node
+    losses = [row["loss"] for row in rows if row["loss"] is not None]
+    return node | {
+        "epoch": " ".join(str(row["epoch"]) for row in rows),
+        "step": " ".join(_number(row["step"]) for row in rows),
+        "finished": all(row["finished"] for row in rows),
+        "loss": sum(losses) / len(losses) if losses else None,
+    }
 
 
 def _loss_or_spent(node: dict[str, Any]) -> list[str]:

@@ -101,10 +101,15 @@ class Machines:
     """All machines of a fleet in virtual time. `World` adds the faults of a schedule."""
 
     def __init__(
-        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+        self,
+        schedule: FaultSchedule,
+        make: Maker = genuine,
+        *,
+        keep: bool = False,
+        fleet: Fleet | None = None,
     ) -> None:
         self.schedule, self.make = schedule, make
-        self.fleet = schedule.fleet
+        self.fleet = schedule.fleet if fleet is None else fleet
         self.rng = Random(schedule.seed + 1)
         self.greetings = Random(schedule.seed + 2)  # so that other messages fare as without them
         self.copying = any(fault.kind == "rollback" for fault in schedule.faults)

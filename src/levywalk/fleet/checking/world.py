@@ -31,6 +31,7 @@ from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.setup.build import Fleet
 
 
 class World(Machines):
@@ -44,6 +45,8 @@ class World(Machines):
         A function that makes a node from a fleet, its number and its disk.
     keep
         Whether to write down what happens, for `transcript`.
+    fleet
+        The fleet, if it is another one than that of the schedule.
 
     Examples
     --------
@@ -55,9 +58,14 @@ class World(Machines):
     """
 
     def __init__(
-        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+        self,
+        schedule: FaultSchedule,
+        make: Maker = genuine,
+        *,
+        keep: bool = False,
+        fleet: Fleet | None = None,
     ) -> None:
-        super().__init__(schedule, make, keep=keep)
+        super().__init__(schedule, make, keep=keep, fleet=fleet)
         self._faults: dict[str, Callable[[ScheduledFault], None]] = {
             **dict.fromkeys(("crash", "torn", "die", "wipe"), self._arm),
             "full": self._fill,

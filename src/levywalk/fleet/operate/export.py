@@ -9,6 +9,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from levywalk.engine.tokens import mean_model
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.fleet.operate.model_copies import Copy, newest
 from levywalk.fleet.operate.node_processes import FleetProblem
@@ -63,13 +66,49 @@ def model(
         If the walk is not over and ``now`` is false, if no disk has a model, or if the model has
         diverged and ``force`` is false.
     """
+    out = _checked_out(out)
+    best = _best_copy(fleet, node, now=now, force=force)
+    write_whole(out, b"".join(Tensor("model", best.token.model, fleet.manifest.schema).chunks()))
+    return best
+
+
+def mean_of_tokens(
+    fleet: WatchedFleet,
+    out: str | Path,
+    *,
+    node: int | None = None,
+    now: bool = False,
+    force: bool = False,
+) -> list[Copy]:
+    """Write the mean of the models of all tokens, as a simulation takes it (`lw.run` with
+    ``tokens``); return where they came from. The arguments are those of `model`.
+    """
+    out = _checked_out(out)
+    copies = [
+        _best_copy(fleet.token(number), node, now=now, force=force)
+        for number in range(fleet.manifest.tokens)
+    ]
+    mean = mean_model(np.array([[copy.token.model for copy in copies]]))[0]
+    itemsize = fleet.manifest.published.method.itemsize
+    found = mean.astype(f"float{8 * itemsize}").astype(np.float64)
+    write_whole(out, b"".join(Tensor("model", found, fleet.manifest.schema).chunks()))
+    return copies
+
+
+def _checked_out(out: str | Path) -> Path:
     out = Path(out)
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise InvalidParameter(
             f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first"
         )
+    return out
+
+
+def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> Copy:
+    """Return the model of a token to take, with its numbers."""
     if node is not None:
         fleet.check(node)
+    said = f"token {fleet.manifest.token_number}: " if fleet.manifest.tokens > 1 else ""
     copies, unread = [], []
     for v in fleet.ids if node is None else [node]:
         try:
@@ -79,59 +118,93 @@ def model(
     best = newest(copies)
     where = "no disk" if node is None else f"node {node}"
     if best is None:
-        raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
+        raise FleetProblem("; ".join([f"{said}{where} has a model yet", *unread]))
     if not best.final and not now:
         raise FleetProblem(
-            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} "
-            "updates are done, "
+            f"{said}the walk is not over: {best.token.step:,} of "
+            f"{fleet.manifest.published.steps:,} updates are done, "
             f"as far as {where if node is not None else 'the disks here'} know; --now takes the "
             "newest model"
         )
     if best.token.diverged_at >= 0 and not force:
         raise FleetProblem(
-            f"the model has diverged: update {best.token.diverged_at:,} would have overflowed, and "
+            f"{said}the model has diverged: update {best.token.diverged_at:,} would have "
+            "overflowed, and "
             "the model is the last finite one before it, which is of no use; create a new fleet "
             "with a smaller --step-size (theory is stable), or write this model all the same with "
             "--force"
         )
-    best = fleet.fetched(best)
-    write_whole(out, b"".join(Tensor("model", best.token.model, fleet.manifest.schema).chunks()))
-    return best
+    return fleet.fetched(best)
 
 
-def trace(fleet: WatchedFleet, *, missing: str = "refuse") -> Trace:
+def trace(fleet: WatchedFleet, *, missing: str = "refuse", token: int | None = None) -> Trace:
     """Merge all nodes' logs into the trace that a simulation would have made: see `merge`.
 
     Damaged lines are left out: ``provenance["fleet"]["damaged"]`` lists them as (node, first line,
     last line), and ``missing`` the steps that are in no other line.
-    """
-    from levywalk.fleet.operate.merge import merge, winning_chain
-    from levywalk.fleet.operate.origin import ElsewhereProblem, fleet_behind, without_errors
 
-    damage: Damage = {}
-    logs = read_logs(fleet, damage, partial=missing == "mark")
-    if not any(logs.values()):
-        raise FleetProblem("no node has logged an update yet: the walk has not started")
-    whole = fleet_behind(fleet)
-    if damage and missing == "refuse":
-        gaps = len(winning_chain(logs, whole.published).missing)
-        if gaps <= sum(one.lines for found in damage.values() for one in found):
-            missing = "mark"  # a few damaged lines are reported, and no reason to give up
-    try:
-        with warnings.catch_warnings():
-            if isinstance(whole.problem, ElsewhereProblem):  # its errors are unknown, said below
-                warnings.simplefilter("ignore", DataWarning)
-            found = without_errors(merge(logs, whole, missing=missing), whole)
+    Parameters
+    ----------
+    token
+        Which of several tokens; None for all of them, each as a replica of one trace, which ends
+        where the slowest of them is.
+    """
+    from levywalk.fleet.operate.token_traces import stacked
+
+    if token is not None or fleet.manifest.tokens == 1:
+        return _LoggedWalk(fleet.token(token or 0), missing).trace()
+    walks = [_LoggedWalk(fleet.token(k), missing) for k in range(fleet.manifest.tokens)]
+    found = [walk.trace() for walk in walks]
+    until = min(int(one.step[-1]) for one in found)
+    return stacked(
+        [
+            one if one.step[-1] == until else walk.trace(until)
+            for walk, one in zip(walks, found, strict=True)
+        ]
+    )
+
+
+class _LoggedWalk:
+    """The walk of one token, in the logs of the nodes."""
+
+    def __init__(self, fleet: WatchedFleet, missing: str) -> None:
+        from levywalk.fleet.operate.merge import winning_chain
+        from levywalk.fleet.operate.origin import fleet_behind
+
+        self.missing = missing
+        self.damage: Damage = {}
+        self.logs = read_logs(fleet, self.damage, partial=missing == "mark")
+        if not any(self.logs.values()):
+            raise FleetProblem("no node has logged an update yet: the walk has not started")
+        self.whole = fleet_behind(fleet)
+        if self.damage and missing == "refuse":
+            gaps = len(winning_chain(self.logs, self.whole.published).missing)
+            if gaps <= sum(one.lines for found in self.damage.values() for one in found):
+                self.missing = "mark"  # a few damaged lines are reported, no reason to give up
+
+    def trace(self, until: int | None = None) -> Trace:
+        """Return the trace up to a step."""
+        from levywalk.fleet.operate.merge import merge
+        from levywalk.fleet.operate.origin import ElsewhereProblem, without_errors
+
+        try:
+            with warnings.catch_warnings():
+                if isinstance(self.whole.problem, ElsewhereProblem):  # its errors are unknown
+                    warnings.simplefilter("ignore", DataWarning)
+                merged = merge(self.logs, self.whole, missing=self.missing, until=until)
+                found = without_errors(merged, self.whole)
+        except InvalidParameter as error:
+            if self.missing == "refuse" and "missing='mark'" in str(error):
+                raise FleetProblem(
+                    str(error).replace("use missing='mark'", "use --missing mark")
+                ) from None
+            raise
         found.provenance["fleet"]["damaged"] = [
-            [v, one.first, one.last] for v, all_of_it in sorted(damage.items()) for one in all_of_it
+            [v, one.first, one.last]
+            for v, all_of_it in sorted(self.damage.items())
+            for one in all_of_it
         ]
         return found
-    except InvalidParameter as error:
-        if missing == "refuse" and "missing='mark'" in str(error):
-            raise FleetProblem(
-                str(error).replace("use missing='mark'", "use --missing mark")
-            ) from None
-        raise
 
 
 def read_logs(

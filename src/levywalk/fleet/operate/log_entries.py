@@ -116,6 +116,8 @@ def in_words(entry: Mapping[str, Any]) -> str:
             f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
         )
     mark = {"warning": "! ", "error": "✗ "}.get(str(entry["level"]), "")
+    if "token" in entry:  # of several
+        said = f"token {entry['token']}: {said}"
     when = str(entry["time"])[:23].replace("T", " ")
     return printable(f"{when:23}  node {entry['node']:>3}  {mark}{said}")
 

@@ -55,7 +55,7 @@ class Chain:
     lost: tuple[tuple[Epoch, int], ...] | None
 
 
-def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
+def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse", until: int | None = None) -> Trace:
     """Merge the nodes' logs into one trace.
 
     Parameters
@@ -68,6 +68,8 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
         What to do when lines are missing because a disk was lost. "refuse": raise an error. "mark":
         such steps are -1 in the walk, their checkpoints are left out, and
         ``provenance["fleet"]["missing"]`` lists them.
+    until
+        The last step that the trace contains; None for all.
 
     Returns
     -------
@@ -103,6 +105,9 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
             f"({_few(chain.missing)}): a disk was lost, visits were pruned, or a log was left "
             "out; use missing='mark' to continue without them"
         )
+    if until is not None:
+        visits = {step: found for step, found in chain.visits.items() if step <= until}
+        chain = replace(chain, visits=visits)
     return _trace(chain, logs, fleet)
 
 
@@ -305,6 +310,7 @@ def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, 
     """Return what only a fleet knows: its epochs, what was lost, when it stopped."""
     archived = [line for _, line in _lines(logs) if isinstance(line, Archived)]
     return {
+        **({"token": fleet.token_number} if fleet.tokens > 1 else {}),
         "shared_key": fleet.shared_key,
         "epochs": [{"epoch": list(epoch), "base": base} for epoch, base in chain.epochs],
         "lost_updates": None if chain.lost is None else len(chain.lost),

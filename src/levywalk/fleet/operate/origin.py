@@ -48,7 +48,7 @@ def fleet_behind(fleet: WatchedFleet) -> Fleet:
 
     Under privacy nothing is computed from the nodes' data, even if they are here.
     """
-    found = _found_behind(fleet)
+    found = _found_behind(fleet).of_token(fleet.manifest.token_number)
     if fleet.manifest.published.privacy is None:
         return found
     return replace(found, problem=ElsewhereProblem(fleet.manifest), real=True)
@@ -79,12 +79,13 @@ def _found_behind(fleet: WatchedFleet) -> Fleet:
         manifest.seed,
         manifest.shared,
         starts=manifest.starts,
+        token_number=manifest.token_number,
     )
 
 
 def _is_origin(folder: Path, manifest: Manifest) -> bool:
     try:
-        return Manifest.read(folder / MANIFEST).digest == manifest.digest
+        return Manifest.read(folder / MANIFEST).text == manifest.text
     except LevywalkError:
         return False
 

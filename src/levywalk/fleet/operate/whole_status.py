@@ -35,7 +35,6 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first = found[0]
     at_most = [one["lost_updates_at_most"] for one in found]
     losses = [one["loss"] for one in found if one["loss"] is not None]
-    names = dict.fromkeys(name for one in found for name in one["metrics"])
     stops = [f"token {k}: {one['stopped']}" for k, one in enumerate(found) if one["stopped"]]
     waits = [said + wait for said, wait in told_by_token([one["waits"] for one in found])]
     kept = ("name", "run", "steps", "privacy", "nodes_up", "nodes_down", "nodes_unreached")
@@ -50,10 +49,7 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "hops_per_second": _sum([one["hops_per_second"] for one in found]),
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
-        "metrics": {
-            name: fmean(one["metrics"][name] for one in found if name in one["metrics"])
-            for name in names
-        },
+        "metrics": _means([one["metrics"] for one in found]),
         "stopped": "; ".join(stops) or None,
         "waits": waits,
         "revoked": sorted({v for one in found for v in one["revoked"]}),
@@ -65,15 +61,25 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what is known about a node from what is known of each token there."""
     first = rows[0]
-    roles = [f"{what} of {k}" for k, row in enumerate(rows) if (what := row["role"])]
+    roles = [
+        f"{what} {', '.join(str(k) for k, row in enumerate(rows) if row['role'] == role)}"
+        for role, what in (("holder", "holds"), ("guardian", "guards"))
+        if any(row["role"] == role for row in rows)
+    ]
     about = {name: value for name, value in first.items() if name not in _OF_ROW}
     return about | {
-        "role": ", ".join(roles),
+        "role": "; ".join(roles),
         "fenced": next((row["fenced"] for row in rows if row["fenced"]), None),
         "error": next((row["error"] for row in rows if row["error"]), None),
         "edges_up": min(row["edges_up"] for row in rows),
+        "metrics": _means([row["metrics"] for row in rows]),
         "tokens": [{name: row[name] for name in _OF_ROW} for row in rows],
     }
+
+
+def _means(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in found for name in one)
+    return {name: fmean(one[name] for one in found if name in one) for name in names}
 
 
 def _sum(rates: Sequence[float | None]) -> float | None:

@@ -111,6 +111,8 @@ class Process:
         disks = {runner.number: runner.store.load() for runner in self.runners}
         lost = [runner for runner in self.runners if disks[runner.number] is None]
         if lost and disks[0] is not None:
+            for runner in self.runners:
+                runner.store.close()
             raise InvalidParameter(
                 f"{lost[0].file.state} has no disk of token {lost[0].number}, but the node has "
                 "run before: put the folder back from where it is now; if it is lost, move all of "

@@ -26,10 +26,12 @@ def alerts(dead_after: float) -> list[Alert]:
     """
     pause = f"{3 * dead_after:.17g}"
     node = "Node {{ $labels.node }}"
+    # by the label token, which only a fleet with several tokens has
+    not_over = "unless on (token) max by (token) (levywalk_finished) == 1"
     return [
         Alert(
             "WalkHasStopped",
-            "min(levywalk_stalled) == 1 unless on() max(levywalk_finished) == 1",
+            f"min by (token) (levywalk_stalled) == 1 {not_over}",
             "1m",
             "critical",
             "The walk has stopped: no node that answers has seen a step for long.",
@@ -37,7 +39,7 @@ def alerts(dead_after: float) -> list[Alert]:
         ),
         Alert(
             "WalkPauses",
-            f"min(levywalk_silence_seconds) > {pause} unless on() max(levywalk_finished) == 1",
+            f"min by (token) (levywalk_silence_seconds) > {pause} {not_over}",
             "0s",
             "warning",
             f"No node that answers has seen a step for {pause} seconds, three times dead_after.",

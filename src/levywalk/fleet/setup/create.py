@@ -167,8 +167,8 @@ def create(
         Clip, noise and budget of each node, as for `levywalk.run`; the noise is the operating
         system's.
     more
-        Further arguments of `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update,
-        record_every.
+        Further arguments of `Fleet.of` and `PublishedWalk.of`: tokens, start, x0, stop, detector,
+        update, record_every.
 
     Examples
     --------
@@ -329,7 +329,7 @@ def _fill(
         own: dict[str, Any] = {}
         if isinstance(problem, BuiltProblem):
             own = _own_model(at, problem, v, place)
-            if v == fleet.start:
+            if v in (fleet.starts or (fleet.start,)):
                 write_first_model(at, fleet.x0, manifest.schema)
         own |= _own_privacy(at, fleet, manifest, v)
         near = [int(u) for u in fleet.network.neighbours(v) if u != v]

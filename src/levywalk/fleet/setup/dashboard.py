@@ -10,7 +10,8 @@ _YES_NO = {"0": ("no", "transparent"), "1": ("yes", "green")}
 _BAD = {"0": ("no", "green"), "1": ("yes", "red")}
 _WALK = {"0": ("walks", "green"), "1": ("stopped", "red"), "2": ("finished", "blue")}
 _TROUBLE = "levywalk_fenced + levywalk_out_of_order > bool 0"
-_STATE = "clamp_max(min(levywalk_stalled) + 2 * max(levywalk_finished), 2)"
+# By token where a fleet has several; elsewhere there is no such label, and one value.
+_STATE = "clamp_max(min by (token) (levywalk_stalled) + 2 * max by (token) (levywalk_finished), 2)"
 
 
 def panels() -> list[dict[str, Any]]:
@@ -25,13 +26,21 @@ def panels() -> list[dict[str, Any]]:
         [
             _stat("The walk", _STATE, mappings=_WALK),
             _stat("Updates", "max(levywalk_step)"),
-            _stat("Hand-offs per second", "avg(levywalk_hops_per_second)", decimals=1),
+            _stat(
+                "Hand-offs per second", "sum(avg by (token) (levywalk_hops_per_second))", decimals=1
+            ),
             _stat("Nodes that answer", 'sum(up{job="levywalk"})'),
             _stat("Times the model was restored", "max(levywalk_epoch)"),
-            _stat("Seconds since the last step", "min(levywalk_silence_seconds)", unit="s"),
+            _stat(
+                "Seconds since the last step",
+                "max(min by (token) (levywalk_silence_seconds))",
+                unit="s",
+            ),
         ],
         [
-            _lines("Updates of the model", [("max(levywalk_step)", "updates")]),
+            _lines(
+                "Updates of the model", [("max by (token) (levywalk_step)", "updates {{token}}")]
+            ),
             _lines(
                 "Loss of the model, at the nodes",
                 [

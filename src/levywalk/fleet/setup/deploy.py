@@ -81,7 +81,8 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     if kind == "systemd":
         return {
             "levywalk-node@.service": systemd.UNIT,
-            "INSTALL.md": systemd.INSTRUCTIONS.format(start=manifest.start, name=manifest.name),
+            "INSTALL.md": systemd.INSTRUCTIONS.format(start=manifest.start, name=manifest.name)
+            + _other_starts(manifest),
         }
     _check_places(kind, manifest, nodes)
     image = {"Dockerfile": DOCKERFILE, ".dockerignore": DOCKERIGNORE}
@@ -89,15 +90,29 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
         return {
             "compose.yaml": compose.compose_file(manifest),
             **image,
-            "INSTALL.md": compose.INSTRUCTIONS.format(start=manifest.start),
+            "INSTALL.md": compose.INSTRUCTIONS.format(start=manifest.start)
+            + _other_starts(manifest),
         }
     name = f"levywalk-{manifest.name}"
     return {
         "kubernetes.yaml": kubernetes.objects(name, nodes),
         "kustomization.yaml": kubernetes.kustomization(name, Path(folder), nodes),
         **image,
-        "INSTALL.md": kubernetes.INSTRUCTIONS.format(start=manifest.start, name=name),
+        "INSTALL.md": kubernetes.INSTRUCTIONS.format(start=manifest.start, name=name)
+        + _other_starts(manifest),
     }
+
+
+def _other_starts(manifest: Manifest) -> str:
+    """Return where else the walk must be started, if there are several tokens."""
+    others = sorted(set(manifest.starts) - {manifest.start})
+    if not others:
+        return ""
+    nodes = ", ".join(map(str, others))
+    return (
+        f"\nThe fleet has {manifest.tokens} tokens, which start at different nodes: start the walk "
+        f"in the same\nway, once, at each of the nodes {nodes}.\n"
+    )
 
 
 def _check_places(kind: str, manifest: Manifest, nodes: list[NodeFile]) -> None:

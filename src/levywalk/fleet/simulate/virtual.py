@@ -189,14 +189,18 @@ class VirtualFleet:
 
     def at(self, time: float, fault: PlannedFault) -> None:
         """Plan a fault for that time."""
+        self.check_fault(fault)
+        self._faults += 1
+        self._push(max(self.now, time), -1, fault)
+
+    def check_fault(self, fault: PlannedFault) -> None:
+        """Refuse a fault that cannot be planned."""
         if fault.what not in _FAULTS:
             raise InvalidParameter(f"what must be one of {', '.join(_FAULTS)}, got {fault.what!r}")
         for v in fault.nodes:
             self._checked(v)
         if fault.what not in ("cut", "heal") and fault.node not in (HOLDER, GUARDIAN):
             self._checked(fault.node)
-        self._faults += 1
-        self._push(max(self.now, time), -1, fault)
 
     def run(self, *, patience: float | None = None, until: float = float("inf")) -> bool:
         """Run until all running nodes know the end (True), or nothing has happened for ``patience``
@@ -207,10 +211,24 @@ class VirtualFleet:
         while self._queue and self._queue[0][0] <= until:
             if self._ended and self.over:
                 return True
-            if self.now > self._moved_at + wait and not self._faults:
+            if self.rests(wait) and not self.expects_faults:
                 return False
             self.step()
         return self.over
+
+    def rests(self, wait: float) -> bool:
+        """Whether nothing has happened for longer than ``wait`` seconds."""
+        return self.now > self._moved_at + wait
+
+    @property
+    def expects_faults(self) -> bool:
+        """Whether faults are planned that have not happened yet."""
+        return self._faults > 0
+
+    @property
+    def next_at(self) -> float:
+        """When the next event happens."""
+        return self._queue[0][0] if self._queue else float("inf")
 
     @property
     def over(self) -> bool:
