@@ -57,6 +57,7 @@ from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
 from levywalk.fleet.storage.limits import Limits
+from levywalk.live.fleet_player import FleetPlayer
 from levywalk.trace import Trace
 from tests.fleet.nodes import stored, up
 from tests.limits import PATIENCE, eventually, mostly_more
@@ -507,6 +508,30 @@ def test_real_nodes_carry_two_tokens_through_kills(tmp_path: Path) -> None:
         given = GIVEN | RECORDED | {"steps": steps}
         expected = lw.run(NETWORK, PROBLEM, lw.mhlj(), tokens=2, **given)
         assert np.array_equal(load_file(tmp_path / "model")["model"], expected.model[0])
+
+
+@pytest.mark.more
+def test_an_operator_elsewhere_and_the_live_page_see_each_token(tmp_path: Path) -> None:
+    fleet = two_tokens(tmp_path / "fleet", terms=QUICK, operator_port=0)
+    with up(fleet):
+        eventually(lambda: whole_status(fleet)["finished"])
+        away = fleet.path / "operator"
+        found = json.loads(run("status", away, "--json").stdout)
+        assert [one["step"] for one in found["tokens"]] == [STEPS, STEPS]
+        run("trace", away, "--out", tmp_path / "walk.nc")
+        trace = lw.load_trace(tmp_path / "walk.nc")
+        for number in (0, 1):
+            expected = alone(number, 2, lw.mhlj(), lw.sgd())
+            same(trace, number, expected)
+            out = tmp_path / f"model-{number}"
+            done = run("model", away, "--token", number, "--out", out)
+            assert done.exit_code == 0, done.output
+            assert np.array_equal(load_file(out)["model"], expected.model[0])
+        assert run("doctor", away).exit_code == 0
+        for place in (fleet.path, away):
+            player = FleetPlayer(place, 1)
+            assert player.title.endswith("token 1 of 2")
+            assert player.hello()["frame"]["holder"] == found["tokens"][1]["holder"]
 
 
 @pytest.mark.more
