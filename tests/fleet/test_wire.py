@@ -60,6 +60,7 @@ PEER = 3
 HELLO = Hello(FORMAT, bytes(range(32)), bytes(range(16)), "levywalk 0.1", b"certificate")
 by_field: dict[Any, st.SearchStrategy[Any]] = {
     Token: tokens,
+    Token | None: st.none() | tokens,
     Epoch: epochs,
     Certificate: certificates,
     EpochLink: links,

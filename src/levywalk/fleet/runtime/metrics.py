@@ -136,7 +136,7 @@ def _of_token(runner: TokenRunner) -> dict[str, float]:
         "regenerations_total": runner.counts["regenerated"],
         "refused_total": runner.counts["refused"],
     }
-    if process.manifest.published.check is not None:
+    if node.published.check is not None:
         senders = () if disk.refusals is None else disk.refusals.senders
         values["models_refused_total"] = sum(one.times for one in senders)
         values["nodes_avoided"] = sum(one.avoided for one in senders)

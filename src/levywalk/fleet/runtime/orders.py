@@ -115,7 +115,7 @@ class Orders:
 
     def _forgive(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Forget that models of a node were refused."""
-        refused = describe(self.process.node.disk)["refused"]
+        refused = describe(self.runner.node.disk)["refused"]
         node = asked.get("node")
         if type(node) is not int or str(node) not in refused:
             return {"done": False}
