@@ -93,7 +93,7 @@ class Privacy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", checks.positive("clip", self.clip))
-        noise = checks.real("noise", self.noise, "a finite number of at least 0", low=0.0)
+        noise = checks.real("noise", self.noise, "of at least 0", low=0.0)
         object.__setattr__(self, "noise", noise)
         if self.budget is not None:
             object.__setattr__(self, "budget", checks.positive("budget", self.budget))

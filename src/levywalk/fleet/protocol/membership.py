@@ -23,9 +23,7 @@ class Membership(Witnesses):
             Heartbeat(
                 disk.known.epoch,
                 disk.final is not None,
-                self._hears(u, now)
-                and not (leaving and self._has_left())
-                and not self._avoids(u),
+                self._hears(u, now) and not (leaving and self._has_left()) and not self._avoids(u),
                 edge.version,
                 edge.up,
                 pending if pending > degree else degree,
