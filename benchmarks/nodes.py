@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ UP_WITHIN = 60.0
 
 
 @contextmanager
-def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
+def fleet(network: lw.Network, dim: int, steps: int, **more: Any) -> Iterator[FleetFolder]:
     """Make a fleet in a temporary folder; stop all of its processes at the end."""
     rng = np.random.default_rng(0)
     problem = lw.LeastSquares(
@@ -55,10 +56,10 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
             problem,
             lw.unif_rw(),  # on a regular network every step is a hop
             steps=steps,
-            step_size="theory",
             terms=HandOffTerms(run=b""),
             record_every=NEVER,
             metrics=False,
+            **{"step_size": "theory", **more},
         )
         print(
             f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True
@@ -167,6 +168,29 @@ def many(times: int) -> None:
             )
 
 
+def compared(times: int) -> None:
+    """Guardians that compare models (`--check-updates`), and guardians that do not, in turn."""
+    for dim, steps in ((10, 300), (131_072, 60)):
+        ratios: dict[str, list[float]] = {"hops/s": [], "CPU time of a hop": []}
+        for pair in range(times):
+            found = {}
+            for checked in (False, True) if pair % 2 == 0 else (True, False):
+                more = {"privacy": "clip=5,noise=20", "step_size": 0.01, "check_updates": checked}
+                with fleet(lw.ring(4), dim, steps, **more) as folder:
+                    found[checked] = whole_walk(folder)
+            (was, cpu_was), (now, cpu_now) = found[False], found[True]
+            ratios["hops/s"].append(now / was)
+            ratios["CPU time of a hop"].append(cpu_now / cpu_was)
+            print(
+                f"  {dim} numbers: {was:.1f} hops/s without and {now:.1f} with, {cpu_was:.1f} and "
+                f"{cpu_now:.1f} ms of CPU a hop",
+                flush=True,
+            )
+        for name, values in ratios.items():
+            ordered = ", ".join(f"{value:.2f}" for value in sorted(values))
+            print(f"{dim} numbers, {name}: {statistics.median(values):.2f} times ({ordered})")
+
+
 SIZES = {"small": (10, 400), "large": (MEGABYTES_10, 30)}  # dim and steps of a run of a pair
 _ONE = """
 import contextlib, io, json, levywalk as lw, benchmarks.nodes as nodes
@@ -203,7 +227,7 @@ def against(other: Path, case: str, pairs: int) -> None:
         print(f"{name}: {statistics.median(values):.2f} times that of {other} (pairs: {ordered})")
 
 
-CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1)}
+CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1), "compared": (compared, 3)}
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ from levywalk.fleet.protocol.records import (
     SilentNeighbour,
     Spending,
 )
+from levywalk.fleet.protocol.refusals import Refusals, RefusedModels
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
 from levywalk.fleet.protocol.tensors import (
@@ -147,6 +148,12 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "chain": st.none()
     | st.builds(StartChain, st.lists(start_links, min_size=1, max_size=5).map(b"".join)),
     "spent": st.none() | st.builds(Spending, counts, st.booleans()),
+    "refusals": st.none()
+    | st.lists(
+        st.builds(RefusedModels, ints, counts, epochs, counts, st.booleans()),
+        max_size=3,
+        unique_by=lambda one: one.node,
+    ).map(lambda senders: Refusals(tuple(sorted(senders)))),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -310,7 +317,9 @@ def test_the_format_is_what_it_was() -> None:
     # kinds that were added later
     later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
     private = (Spending(7, first=True), BudgetSpent(FIRST, 1, 7))
-    later |= set(map(type, private))
+    refused = Refusals((RefusedModels(3, 2, FIRST, 9, True),))
+    later |= {*map(type, private), Refusals}
+    assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "862665d3815e33ea"
     assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "a4031a866a6b63f6"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "7881a9a242831c4a"

@@ -968,7 +968,7 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         (
             "__init__",
             {},
-            "do must be one of status, begin, gone, revive, pardon, keys, revoke, size, prune",
+            "do must be one of status, begin, gone, forgive, revive, pardon, keys, revoke, size",
         ),
         ("", {}, "do must be one of"),
     ],

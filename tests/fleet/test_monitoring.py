@@ -44,6 +44,8 @@ FIRES = {
         "privacy_updates_spent": ("23x20", "24x20"),
         "privacy_updates_cap": ("24x20", "24x20"),
     },
+    "ModelRefused": {"models_refused_total": ("0x20", "0 0 0 0 0 1x15")},
+    "NodeAvoided": {"nodes_avoided": ("0x20", "1x20")},
     "Refusals": {"refused_total": ("0x20", "0+20x20")},
 }
 SILENT = {
@@ -69,6 +71,8 @@ SILENT = {
     "BudgetSpent": [
         {"privacy_updates_spent": ("23x20", "0x20"), "privacy_updates_cap": ("24x20", "24x20")}
     ],
+    "ModelRefused": [{"models_refused_total": ("0x20", "3x20")}],  # long ago
+    "NodeAvoided": [{"nodes_avoided": ("0x20", "0x20")}],
     "Refusals": [{"refused_total": ("0x20", "0+5x20")}],
 }
 
@@ -97,9 +101,12 @@ def expected(alert, case):
         labels, value = {}, None
     else:
         labels = {"job": "levywalk", "instance": "127.0.0.1:22001", "node": "1"}
-        value = {"NodeWaitsForAnswers": "2", "NeighbourMissing": "3", "Refusals": "200"}.get(
-            alert.name
-        )
+        value = {
+            "NodeWaitsForAnswers": "2",
+            "NeighbourMissing": "3",
+            "NodeAvoided": "1",
+            "Refusals": "200",
+        }.get(alert.name)
 
     def filled(text):
         for key, label in labels.items():

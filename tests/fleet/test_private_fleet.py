@@ -450,7 +450,8 @@ def changed(content, path, value):
     [
         (("privacy", "updates_at_cap"), 25, "this node's accountant allows"),
         (("privacy", "noise"), 4.0, "this node's accountant allows"),
-        (("privacy", "noise"), 0.0, "noise must be"),
+        (("privacy", "noise"), -1.0, "noise must be"),
+        (("privacy", "noise"), 0.0, "cannot be kept with noise = 0"),
         (("privacy", "clip"), "big", "clip must be"),
         (("privacy", "adversary"), "nobody", "adversary must be"),
         (("privacy", "more"), 1, "unknown key privacy.more"),

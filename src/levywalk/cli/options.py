@@ -423,6 +423,38 @@ PrivacyText = Annotated[
         ),
     ),
 ]
+CheckUpdates = Annotated[
+    bool,
+    typer.Option(
+        "--check-updates",
+        help=(
+            "Guardians compare models, and refuse what clipped updates cannot have made; with "
+            "--privacy, whose clip it needs (noise=0 if nothing has to be private), and --update "
+            "sgd."
+        ),
+    ),
+]
+FalseAlarm = Annotated[
+    float | None,
+    typer.Option(
+        "--false-alarm",
+        help=(
+            "Probability that a run of honest nodes has a false alarm (only with --check-updates). "
+            "Default: 1e-6."
+        ),
+    ),
+]
+AvoidAfter = Annotated[
+    int | None,
+    typer.Option(
+        "--avoid-after",
+        min=1,
+        help=(
+            "Refused models after which a guardian avoids their sender (only with "
+            "--check-updates). Default: 3."
+        ),
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

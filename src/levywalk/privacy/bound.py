@@ -12,7 +12,7 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Number
-from levywalk.privacy.noise import NoiseSource
+from levywalk.privacy.noise import NoiseSource, no_noise
 from levywalk.privacy.privacy import Privacy
 from levywalk.privacy.private_data import RELEASES, GradientsOnly, PrivateData
 from levywalk.problem import Problem, known_smoothness
@@ -47,8 +47,10 @@ class BoundPrivacy:
 
     @property
     def node_memory(self) -> dict[str, Kind]:
-        """What a node remembers for it: how many releases it has made."""
-        return {RELEASES: Number(np.int64)}
+        """What a node remembers for it: how many releases it has made; nothing without noise, when
+        nothing is private and nothing is counted.
+        """
+        return {RELEASES: Number(np.int64)} if self.privacy.hides else {}
 
     def visit(
         self,
@@ -58,6 +60,8 @@ class BoundPrivacy:
         noise: NoiseSource | None,
     ) -> PrivateData | None:
         """Return the node's data as the update may see them; None if its budget is spent."""
+        if not self.privacy.hides:
+            return PrivateData(local, self.privacy, weight, no_noise, self.cap)
         left = self.cap - int(memory[RELEASES])
         if left < 1:
             return None
@@ -66,14 +70,24 @@ class BoundPrivacy:
         return PrivateData(local, self.privacy, weight, noise, left)
 
 
-def bind_privacy(privacy: Privacy, steps: int, tokens: int) -> BoundPrivacy:
+def bind_privacy(
+    privacy: Privacy, steps: int, tokens: int, *, checked: bool = False
+) -> BoundPrivacy:
     """Return the privacy of a run; a node's cap is shared by the tokens.
+
+    ``checked`` says whether guardians compare models, which alone may do without noise.
 
     Examples
     --------
     >>> bind_privacy(Privacy(clip=1.0, noise=20.0, budget=2.0), steps=1000, tokens=2).cap
     50
     """
+    if not privacy.hides and not checked:
+        raise InvalidParameter(
+            "noise = 0 makes nothing private; use a noise such as noise=20, or, in a fleet, "
+            + typed("check_updates=True", "--check-updates")
+            + ", which needs the clip alone"
+        )
     if privacy.budget is None:
         return BoundPrivacy(privacy, steps)
     allowed = privacy.updates_within()

@@ -66,6 +66,17 @@ class SystemNoise:
         return normals(np.frombuffer(os.urandom(8 * size), dtype=np.uint64))
 
 
+def no_noise(release: int, size: int) -> Floats:
+    """Return zeros: the source of a fleet that clips and hides nothing (`Privacy.hides`).
+
+    Examples
+    --------
+    >>> no_noise(0, 2)
+    array([0., 0.])
+    """
+    return np.zeros(size)
+
+
 def normals(words: Words64) -> Floats:
     """Return a standard normal number for each 64 random bits, by the inverse of its law.
 

@@ -45,7 +45,9 @@ class Privacy:
     noise
         The standard deviation of each entry's noise, as a multiple of the sensitivity: the most by
         which neighbouring data can change a release, 2C, or 2C/m for one of the m samples of a
-        node. One release costs ρ = 1/(2 noise²).
+        node. One release costs ρ = 1/(2 noise²). 0 is for a fleet whose guardians compare models
+        (``check_updates``) and need the clip alone: then nothing is private, ε is infinite, and
+        the scores count as public.
     budget
         ε that no node exceeds; None sets no limit but the number of steps.
     delta
@@ -90,8 +92,9 @@ class Privacy:
     score_noise: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("clip", "noise"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
+        object.__setattr__(self, "clip", checks.positive("clip", self.clip))
+        noise = checks.real("noise", self.noise, "of at least 0", low=0.0)
+        object.__setattr__(self, "noise", noise)
         if self.budget is not None:
             object.__setattr__(self, "budget", checks.positive("budget", self.budget))
         delta = checks.real(
@@ -101,6 +104,8 @@ class Privacy:
         checks.choice("adjacency", self.adjacency, ADJACENCIES)
         checks.choice("adversary", self.adversary, ADVERSARIES)
         checks.choice("scores", self.scores, SCORES)
+        if not self.hides:
+            self._check_noiseless()
         self._check_released()
         if self.budget is not None and self.updates_within() < 1:
             raise InvalidParameter(
@@ -108,6 +113,30 @@ class Privacy:
                 f"{self.noise:g} it costs ε = {self.epsilon(1):.3g}; use a larger noise, such as "
                 f"noise={self._enough(1):.3g}, or a larger budget"
             )
+
+    @property
+    def hides(self) -> bool:
+        """Whether there is noise; without it nothing is private.
+
+        Examples
+        --------
+        >>> Privacy(clip=1.0, noise=10.0).hides, Privacy(clip=1.0, noise=0.0).hides
+        (True, False)
+        """
+        return self.noise > 0.0
+
+    def _check_noiseless(self) -> None:
+        if self.budget is not None:
+            raise InvalidParameter(
+                f"budget = {self.budget:g} cannot be kept with noise = 0, with which nothing is "
+                "private; use a noise such as noise=20, or leave budget out"
+            )
+        if self.scores == "released":
+            raise InvalidParameter(
+                "scores='released' needs noise, got noise = 0, with which nothing is private; "
+                "leave scores out"
+            )
+        object.__setattr__(self, "scores", "public")
 
     def _check_released(self) -> None:
         names = ("score_low", "score_high", "score_noise")
@@ -156,7 +185,7 @@ class Privacy:
         >>> Privacy(clip=1.0, noise=10.0).rho
         0.005
         """
-        return 0.5 / self.noise**2
+        return 0.5 / self.noise**2 if self.hides else math.inf
 
     def mu(self, updates: int) -> float:
         """Return μ of Gaussian differential privacy after so many updates of a node.
@@ -166,6 +195,8 @@ class Privacy:
         >>> Privacy(clip=1.0, noise=10.0).mu(4)
         0.2
         """
+        if not self.hides:
+            return math.inf if updates else 0.0
         return math.sqrt(updates / self.noise**2 + self._mu2_of_scores)
 
     def epsilon(self, updates: int) -> float:
@@ -178,6 +209,8 @@ class Privacy:
         """
         updates = checks.integer("updates", updates, low=0)
         mu = self.mu(updates)
+        if math.isinf(mu):
+            return math.inf
         return gaussian_epsilon(mu, self.delta) if mu else 0.0
 
     def updates_within(self, budget: float | None = None) -> int:
@@ -191,6 +224,8 @@ class Privacy:
         limit = self.budget if budget is None else checks.positive("budget", budget)
         if limit is None:
             raise InvalidParameter("budget must be a number, got None; give budget=1.0, say")
+        if not self.hides:
+            return 0
         left = gaussian_mu(limit, self.delta) ** 2 - self._mu2_of_scores
         found = max(0, math.floor(left * self.noise**2) + 1)
         while found > 0 and self.epsilon(found) > limit:

@@ -82,7 +82,8 @@ class PrivateData(LocalData):
 
         If it did not, nothing may be sent, and the node makes no further update.
         """
-        memory[RELEASES][...] += self.left if self.refused else self.releases
+        if self._privacy.hides:
+            memory[RELEASES][...] += self.left if self.refused else self.releases
         return not self.refused
 
     @property

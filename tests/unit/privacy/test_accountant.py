@@ -104,7 +104,7 @@ def test_calibrated_noise_allows_exactly_so_many_updates():
     ("given", "said"),
     [
         ({"clip": 0.0, "noise": 1.0}, "clip must be a number above 0"),
-        ({"clip": 1.0, "noise": -1.0}, "noise must be a number above 0"),
+        ({"clip": 1.0, "noise": -1.0}, "noise must be a number of at least 0"),
         ({"clip": 1.0, "noise": 1.0, "budget": 0.0}, "budget must be"),
         ({"clip": 1.0, "noise": 1.0, "delta": 1.0}, "delta must be"),
         ({"clip": 1.0, "noise": 1.0, "adjacency": "row"}, "adjacency must be one of"),

@@ -11,6 +11,7 @@ from levywalk.cli.fleet.join import join
 from levywalk.cli.fleet.logs import LOGS_EXAMPLES, logs
 from levywalk.cli.fleet.maintain import (
     doctor,
+    forgive,
     gone,
     leave,
     prune,
@@ -46,6 +47,7 @@ app.command(epilog=TRACE_EXAMPLES)(trace)
 app.command(epilog=MODEL_EXAMPLES, short_help="Write the final model as safetensors.")(model)
 app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
 app.command(short_help="Say that a node will never come back.")(gone)
+app.command(short_help="Let a node take part again whose models were refused.")(forgive)
 app.command(short_help="Continue a walk that has died from the best copy left.")(revive)
 app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
 app.command(epilog=BUDGET_EXAMPLES, short_help="Say what a node had spent that has lost its disk.")(

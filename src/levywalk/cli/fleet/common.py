@@ -104,6 +104,28 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         say("")
 
 
+def read_check_updates(
+    asked: bool, alarm: float | None, avoid_after: int | None
+) -> dict[str, float | int] | None:
+    """Return what the options say about comparing models; None if guardians compare nothing.
+
+    Examples
+    --------
+    >>> read_check_updates(True, None, 5)
+    {'avoid_after': 5}
+    """
+    from levywalk.errors import InvalidParameter
+
+    given = {
+        name: value
+        for name, value in {"alarm": alarm, "avoid_after": avoid_after}.items()
+        if value is not None
+    }
+    if given and not asked:
+        raise InvalidParameter("--false-alarm and --avoid-after go with --check-updates; add it")
+    return given if asked else None
+
+
 def read_fleet_step_size(text: str) -> str | float:
     """Return the step size of a fleet, which can be given or computed but not tuned."""
     from levywalk.experiments.shorthand import step_size_setting

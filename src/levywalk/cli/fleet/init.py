@@ -9,13 +9,17 @@ import typer
 
 from levywalk.cli.fleet.common import (
     Tokens,
+    read_check_updates,
     read_fleet_design,
     read_fleet_step_size,
     typed,
 )
 from levywalk.cli.options import (
+    AvoidAfter,
+    CheckUpdates,
     DesignText,
     Dtype,
+    FalseAlarm,
     Important,
     Policy,
     PrivacyText,
@@ -52,6 +56,9 @@ levywalk fleet init --network ring:8 --for systemd my-fleet
 
 levywalk fleet init --network ring:8 --design unif_rw --step-size 0.002 \
 --privacy clip=5,noise=20,budget=2 my-fleet   (clipped gradients with noise; docs/privacy.md)
+
+levywalk fleet init --network ring:8 --design unif_rw --step-size 0.002 \
+--privacy clip=5,noise=20,budget=2 --check-updates my-fleet   (guardians refuse false models)
 
 levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 \
 --mean-smoothness 3.5
@@ -204,6 +211,9 @@ def init(
     days: DaysOption = 365,
     privacy: PrivacyText = None,
     tokens: Tokens = 1,
+    check_updates: CheckUpdates = False,
+    false_alarm: FalseAlarm = None,
+    avoid_after: AvoidAfter = None,
 ) -> None:
     """Create a fleet: write the keys, the certificates, the manifest and one data folder \
 per node.
@@ -272,6 +282,7 @@ per node.
         update=read_update_text(update),
         privacy=privacy,
         tokens=tokens,
+        check_updates=read_check_updates(check_updates, false_alarm, avoid_after),
     )
     if model is not None:
         print_model(folder)
@@ -334,6 +345,14 @@ def _print_next_steps(
             "copy of a node's folder from before its first start: budget.json says that nothing "
             "is spent."
         )
+    check = manifest.published.check
+    if check is not None:
+        print(
+            "Guardians compare models: one that clipped updates cannot have made is refused, and "
+            f"its sender is avoided after {check.avoid_after}."
+        )
+        if bound is None:
+            print("There is a clip and no noise: nothing is private.")
     if (folder / "operator").is_dir():
         print(
             f"Operators elsewhere need a copy of {folder}/operator: levywalk fleet status operator"

@@ -72,6 +72,25 @@ def gone(folder: Dir, node: NodeNumber) -> None:
         )
 
 
+def forgive(folder: Dir, node: NodeNumber) -> None:
+    """Let a node take part again whose models were refused.
+
+    With --check-updates a guardian counts the false models of a sender, and avoids it after some of
+    them. This makes the nodes that run here forget what they have counted, for instance when the
+    cause was found.
+    """
+    from levywalk.fleet.operate.forgive import forgive as forgiven
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: forgiven(fleet, node))
+    print(f"Told {node_list(found.told)} to forget the refused models of node {node}.")
+    if found.down:
+        print(
+            f"Not told, because they do not run: {node_list(found.down)}. Repeat the command when "
+            "they run."
+        )
+
+
 def revoke(folder: Dir, node: NodeNumber) -> None:
     """Revoke a node: no node takes anything from it any more, and the walk goes on without it.
 

@@ -45,6 +45,7 @@ def _check(path: Path) -> None:
     from levywalk.fleet.runtime.own_data import own_part, scores
     from levywalk.fleet.setup.manifest import Manifest
     from levywalk.fleet.setup.node_file import NodeFile
+    from levywalk.fleet.setup.update_check_terms import check_own_samples
 
     file = NodeFile.read(path)
     manifest = Manifest.read(file.manifest)
@@ -83,6 +84,14 @@ def _check(path: Path) -> None:
             f"{count(private.cap, 'update')} of this node, ε at most "
             f"{private.privacy.epsilon(private.cap):.4g}: {private.privacy.definition}"
         )
+    check = manifest.published.check
+    if check is not None:
+        noise = "" if private is not None else "; there is no noise, and nothing is private"
+        print(
+            f"guardians compare models: gradients are clipped to {check.clip:g}, and a sender is "
+            f"avoided after {count(check.avoid_after, 'refused model')}{noise}"
+        )
+        check_own_samples(manifest.published, problem)
 
 
 def _print_built(problem: Any, metrics: Any) -> None:

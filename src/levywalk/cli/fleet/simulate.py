@@ -11,11 +11,19 @@ import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.fleet.common import Tokens, read_fleet_design, read_fleet_step_size
+from levywalk.cli.fleet.common import (
+    Tokens,
+    read_check_updates,
+    read_fleet_design,
+    read_fleet_step_size,
+)
 from levywalk.cli.options import (
+    AvoidAfter,
+    CheckUpdates,
     Data,
     DesignText,
     Dtype,
+    FalseAlarm,
     Important,
     Policy,
     PrivacyText,
@@ -45,6 +53,9 @@ levywalk fleet simulate ring:30 --kill holder@1.502 --dead-after 0.5
 levywalk fleet simulate ring:30 --tokens 2 --kill 5@1.5 --restart 5@3   (two models at a time)
 
 levywalk fleet simulate ws:30,4,0.1 --cut 0-9@2-4 --policy eager --renew-after 20
+
+levywalk fleet simulate complete:8 --design unif_rw --step-size 0.002 --poison 5@1 \
+--privacy clip=5,noise=0 --check-updates   (a node that sends false models is named and avoided)
 
 levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
 
@@ -97,6 +108,14 @@ GoneOption = Annotated[
         "--gone",
         metavar="NODE@TIME",
         help="The neighbours are told that the node will not come back.",
+    ),
+]
+PoisonOption = Annotated[
+    Faults,
+    typer.Option(
+        "--poison",
+        metavar="NODE@TIME",
+        help="The node sends false models from then on; see --check-updates.",
     ),
 ]
 CutOption = Annotated[
@@ -156,6 +175,7 @@ def simulate(
     leave: LeaveOption = None,
     join: JoinOption = None,
     gone: GoneOption = None,
+    poison: PoisonOption = None,
     cut: CutOption = None,
     random: RandomOption = 0,
     dead_after: DeadAfterOption = 1.0,
@@ -168,6 +188,9 @@ def simulate(
     signed: SignedOption = False,
     privacy: PrivacyText = None,
     tokens: Tokens = 1,
+    check_updates: CheckUpdates = False,
+    false_alarm: FalseAlarm = None,
+    avoid_after: AvoidAfter = None,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
@@ -212,6 +235,7 @@ def simulate(
         update=read_update_text(update),
         privacy=privacy,
         tokens=tokens,
+        check_updates=read_check_updates(check_updates, false_alarm, avoid_after),
     )
     chosen = {
         "kill": kill,
@@ -220,6 +244,7 @@ def simulate(
         "leave": leave,
         "join": join,
         "gone": gone,
+        "poison": poison,
     }
     faults = read_faults(chosen, cut, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)

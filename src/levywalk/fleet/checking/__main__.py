@@ -34,13 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     """
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
+    kinds = {"memory": asked.memory, "privacy": asked.privacy, "grows": asked.grows}
+    kinds |= {"checked": asked.check_updates}
     if asked.replay is not None or asked.schedule is not None:
-        drawn = drawing(memory=asked.memory, privacy=asked.privacy, grows=asked.grows)
+        drawn = drawing(**kinds)
         schedule = (
             drawn(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
         )
         return _show(schedule, make, short=asked.shrink)
-    kinds = {"memory": asked.memory, "privacy": asked.privacy, "grows": asked.grows}
     play = partial(sweep, make=make, **kinds)
     total = _play(asked.seed, asked.schedules, asked.workers, play, quiet=asked.quiet)
     _say(str(total))
@@ -73,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         "--privacy", action="store_true", help="play with methods with privacy, and check I9"
     )
     parser.add_argument("--grows", action="store_true", help="play with fleets that grow")
+    parser.add_argument(
+        "--check-updates",
+        action="store_true",
+        help="play with guardians that compare models, and must refuse none",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
         "--mutant",

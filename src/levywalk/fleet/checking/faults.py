@@ -79,6 +79,14 @@ WITH_PRIVACY = (
     ("oldest_neighbour", "sgd"),
 )
 PRIVACY = "clip=1,noise=2,budget=4.4,scores=public"
+# Methods whose updates guardians can compare; only if asked for.
+CHECKED = (
+    ("mhlj", "least squares"),
+    ("unif_rw", "logistic"),
+    ("weight_rw", "least squares"),
+    ("least_used_edge", "least squares"),
+    ("oldest_neighbour", "least squares"),
+)
 GROWING = (("mhlj", "sgd"), ("weight_rw", "sgd"), ("unif_rw", "saga"), ("mhlj", "saga"))
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
@@ -152,6 +160,7 @@ class FaultSchedule:
     faults: tuple[ScheduledFault, ...]
     update: str = "sgd"
     privacy: str | None = None
+    checked: bool = False
 
     @property
     def fleet(self) -> Fleet:
@@ -166,7 +175,7 @@ class FaultSchedule:
         )
         fleet = _fleet(
             *(self.network, self.nodes, self.design, self.problem, self.steps),
-            *(self.update, self.privacy),
+            *(self.update, self.privacy, self.checked),
         )
         start = Random(self.seed).randrange(fleet.network.n)
         if fleet.index(start) < 0:  # the walk starts at a node with data
@@ -261,6 +270,20 @@ def draw_with_privacy(seed: int) -> FaultSchedule:
     return draw(seed, design=design, update=update, privacy=PRIVACY)
 
 
+def draw_checked(seed: int) -> FaultSchedule:
+    """Draw a schedule in which guardians compare models; in every other one without noise. Its
+    faults are those of `draw`.
+
+    Examples
+    --------
+    >>> draw_checked(2).fleet.published.check.clip, draw_checked(3).privacy
+    (1.0, 'clip=1,noise=2,budget=4.4,scores=public')
+    """
+    design, problem = CHECKED[seed % len(CHECKED)]
+    privacy = PRIVACY if seed % 2 else "clip=1,noise=0"
+    return draw(seed, design=design, problem=problem, privacy=privacy, checked=True)
+
+
 def draw_growing(seed: int) -> FaultSchedule:
     """Draw a schedule in which the fleet grows three times, of a method whose updates depend on its
     size. The other faults are those of `draw`.
@@ -284,9 +307,11 @@ def draw_growing(seed: int) -> FaultSchedule:
 
 
 def drawing(
-    *, memory: bool = False, privacy: bool = False, grows: bool = False
+    *, memory: bool = False, privacy: bool = False, grows: bool = False, checked: bool = False
 ) -> Callable[[int], FaultSchedule]:
     """Return the function that draws schedules of such methods, or of fleets that grow."""
+    if checked:
+        return draw_checked
     if grows:
         return draw_growing
     return draw_with_privacy if privacy else draw_with_memory if memory else draw
@@ -395,7 +420,14 @@ def _design(name: str) -> Walk:
 
 @lru_cache(maxsize=1024)
 def _fleet(
-    family: str, n: int, design: str, problem: str, steps: int, update: str, privacy: str | None
+    family: str,
+    n: int,
+    design: str,
+    problem: str,
+    steps: int,
+    update: str,
+    privacy: str | None,
+    checked: bool,
 ) -> Fleet:
     network = _network(family, n)
     return Fleet.of(
@@ -407,4 +439,5 @@ def _fleet(
         record_every=1,
         update=update,
         privacy=privacy,
+        check_updates=checked,
     )

@@ -168,6 +168,8 @@ class Machines:
         epochs = {ends.get(v) for v, site in enumerate(self.sites) if not site.dead}
         return len(epochs) == 1 and None not in epochs
 
+    poisoned: frozenset[int] = frozenset()  # nodes whose models are false
+
     def tell(self, v: int, what: str) -> None:
         """Write down what happened at a node."""
         if self.transcript is not None:
@@ -309,6 +311,12 @@ class Machines:
             if not site.rolled_back:
                 raise Violation("fence", f"node {v} is fenced, although its disk is right")
             self._at(self.time + REJOINS, self._rejoin, v)
+        if effect.what == "model refused" and effect.about["node"] not in self.poisoned:
+            raise Violation(
+                "honest",
+                f"node {v} refuses the model of node {effect.about['node']}, which is honest: "
+                f"{effect.about['why']}",
+            )
         if self.transcript is not None:
             self.tell(
                 v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items())

@@ -125,11 +125,13 @@ def sweep(
     memory: bool = False,
     privacy: bool = False,
     grows: bool = False,
+    checked: bool = False,
 ) -> ScheduleOutcome:
     """Play the schedules of these seeds, and collect the failures.
 
     With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
-    methods with privacy, with ``grows`` those of fleets that grow.
+    methods with privacy, with ``grows`` those of fleets that grow, with ``checked`` those of
+    guardians that compare models.
 
     Examples
     --------
@@ -138,7 +140,7 @@ def sweep(
     """
     total = ScheduleOutcome()
     for seed in seeds:
-        schedule = drawing(memory=memory, privacy=privacy, grows=grows)(seed)
+        schedule = drawing(memory=memory, privacy=privacy, grows=grows, checked=checked)(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:

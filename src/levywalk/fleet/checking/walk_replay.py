@@ -20,6 +20,7 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots, memory_arrays, packed
+from levywalk.privacy.noise import no_noise
 from levywalk.privacy.private_data import PrivateData
 from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState, Uniform, as_target
@@ -52,7 +53,9 @@ def check_replay(
     sizes = sizes or {}
     published = fleet.published
     update = published.update
-    if published.method.node_memory or update.token_memory or not isinstance(update, Sgd):
+    method = published.method
+    remembers = method.node_memory or update.token_memory
+    if remembers or method.privacy is not None or not isinstance(update, Sgd):
         check_memory_replay(fleet, walk, final, remembered, models or {}, passed, sizes)
         return
     step_size_1 = published.phases[0].step_size
@@ -130,7 +133,9 @@ def check_memory_replay(
             weight = _weight(fleet, v, at, sizes, t)
         local: LocalData = place
         if method.privacy is not None:
-            local = PrivateData(local, method.privacy.privacy, weight, fleet.noise(t), left=1)
+            privacy = method.privacy.privacy
+            noise = fleet.noise(t) if privacy.hides else no_noise
+            local = PrivateData(local, privacy, weight, noise, left=1)
         given = (Memory(Slots(carried), Slots(own)), local, weight)
         words = Words(fleet.key(v), t)
         if method.moves_by_direction:

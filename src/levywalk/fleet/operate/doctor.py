@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, said_refusal
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.scrub import scrubbed
@@ -102,7 +102,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         yield from by_token([scrubbed(one.files.values(), one.manifest) for one, _ in walks])
     begun, at = (path / BEGUN).exists(), shlex.quote(str(path))
     yield from by_token(
-        whole_walk(fleet_status(list(its.values()), one.manifest, begun=begun, at=at))
+        whole_walk(fleet_status(list(its.values()), one.manifest, begun=begun, at=at), at)
         for one, its in walks
     )
 
@@ -276,8 +276,8 @@ def running_nodes(
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
 
-def whole_walk(status: dict[str, Any]) -> Iterator[Finding]:
-    """Check the walk as a whole."""
+def whole_walk(status: dict[str, Any], at: str = "DIR") -> Iterator[Finding]:
+    """Check the walk as a whole; ``at`` is the fleet's folder as it must be typed."""
     if status["stopped"] is not None:
         what, _, remedy = status["stopped"].partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
@@ -289,6 +289,9 @@ def whole_walk(status: dict[str, Any]) -> Iterator[Finding]:
                 f"node {v} was revoked, and its process still runs",
                 "stop it: it takes no part any more",
             )
+    for one in status["refused_models"]:
+        what, _, remedy = said_refusal(one, at).partition("; do: ")
+        yield Finding(FindingLevel.PROBLEM, what, remedy)
     if status["privacy"] is not None:
         yield from _privacy(status["privacy"])
     if status["diverged_at"] is not None:
@@ -331,7 +334,8 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             "restart it",
         )
     for u, edge in about["edges"].items():
-        if not edge["up"] and int(u) not in down:
+        avoided = about.get("refused", {}).get(u, {}).get("avoided", False)
+        if not edge["up"] and int(u) not in down and not avoided:
             why = edge.get("why") or "its ends have not agreed yet"
             yield Finding(
                 FindingLevel.WARNING,

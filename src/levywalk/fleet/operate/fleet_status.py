@@ -15,6 +15,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.log_text import count
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.stopped import able_to_continue, stopped
 from levywalk.fleet.protocol.node_step import Visit
@@ -141,6 +142,7 @@ def fleet_status(
     up = [one.id for one in views if one.pid is not None]
     lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
     waits = list(_waits(views, manifest, None if finals else holder, begun=begun, at=at))
+    refused = _refused_models(views)
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
         dead = stopped(views, manifest, epoch, waits, at)
@@ -168,18 +170,40 @@ def fleet_status(
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
+        "refused_models": refused,
         "revoked": sorted({v for one in views for v in one.about.get("revoked", ())}),
         "warnings": [
             f"the certificate of node {one.id} expires on {about['expires_soon']}; do: levywalk "
             f"fleet renew {at} --node {one.id}, or levywalk fleet rotate {at} --node {one.id}"
             for one in views
             if (about := one.about).get("expires_soon")
-        ],
+        ]
+        + [said_refusal(one, at) for one in refused],
         "nodes_up": len(up),
         "nodes_down": sum(one.pid is None and one.unreached is None for one in views),
         "nodes_unreached": [one.id for one in views if one.unreached is not None],
         "nodes": [_row(one, holder, guardian, manifest) for one in views],
     }
+
+
+def _refused_models(views: Sequence[NodeView]) -> list[dict[str, Any]]:
+    """Return which nodes have refused whose models, as guardians."""
+    return [
+        {"by": one.id, "node": int(u)} | {name: told[name] for name in ("count", "step", "avoided")}
+        for one in views
+        for u, told in one.about.get("refused", {}).items()
+    ]
+
+
+def said_refusal(one: Mapping[str, Any], at: str) -> str:
+    """Return in words that a guardian has refused a node's models, and what to type."""
+    avoids = ", and avoids it" if one["avoided"] else ""
+    return (
+        f"node {one['by']} has refused {count(one['count'], 'model')} of node {one['node']}, the "
+        f"last one after step {one['step']:,}{avoids}; do: levywalk fleet logs {at} --node "
+        f"{one['by']} says why; levywalk fleet revoke {at} {one['node']} shuts it out, levywalk "
+        f"fleet forgive {at} {one['node']} lets it take part again"
+    )
 
 
 def _memory_starts(views: Sequence[NodeView], winner: Epoch) -> list[dict[str, Any]]:

@@ -85,6 +85,14 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "regenerated": lambda a: (
         f"restores the model from its copy of step {a['step']}: node {a['holder']} is silent"
     ),
+    "model refused": lambda a: (
+        f"✗ refuses the model of node {_other(a)} and continues from its copy of step {a['step']}: "
+        f"{a['why']}" + ("; avoids that node from now on" if a["avoided"] else "")
+    ),
+    "forgiven": lambda a: (
+        f"node {_other(a)}, whose models were refused, may take part again: the operator has said "
+        "so"
+    ),
     "revived": lambda a: (
         f"continues from its copy of step {a['step']} of {named(a['epoch'])}, on the operator's "
         "word"
@@ -134,6 +142,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "restart": lambda a: "↑ starts again",
     "leave": lambda a: "← is asked to leave",
     "join": lambda a: "→ joins",
+    "poison": lambda a: "✗ sends false models from now on",
     "gone": lambda a: "is reported as gone for good",
     "cut": lambda a: f"╳ disconnected from the others: {short(a['nodes'])}",
     "heal": lambda a: "the connection is restored",

@@ -66,7 +66,7 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
         )
     at = shlex.quote(str(path))
     yield from by_token(
-        whole_walk(fleet_status(its, manifest, begun=has_begun(its), at=at))
+        whole_walk(fleet_status(its, manifest, begun=has_begun(its), at=at), at)
         for manifest, its in walks
     )
 

@@ -134,6 +134,7 @@ _STATUS: dict[str, Check] = {
     "fenced": _or_none(_text),
     "state_folders": _or_none(_table(own=_text, seen=_by_node(_list(_text)))),
     "spent": _or_none(_count),
+    "refused": _by_node(_table(count=_count, step=_count, avoided=_flag)),
     "edges": _by_node(_table(up=_flag, degree=_count)),
     "id": _count,
     "pid": _count,

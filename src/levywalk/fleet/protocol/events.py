@@ -128,6 +128,12 @@ class Revoke(NamedTuple):
     word: Revocation
 
 
+class Forgive(NamedTuple):
+    """The operator says that the refused models of a node are to be forgotten."""
+
+    node: int
+
+
 class Resize(NamedTuple):
     """The operator says how many nodes the fleet has."""
 
@@ -157,6 +163,7 @@ Event = (
     | Revive
     | Pardoned
     | Revoke
+    | Forgive
     | Resize
     | Joins
     | Leaves

@@ -5,6 +5,7 @@ holder is dead.
 from __future__ import annotations
 
 from levywalk.fleet.protocol.certificate import OPERATOR
+from levywalk.fleet.protocol.comparing import Comparing
 from levywalk.fleet.protocol.ending import unsigned_ending
 from levywalk.fleet.protocol.events import Revive, Silent
 from levywalk.fleet.protocol.kept_memory import WITHOUT
@@ -19,7 +20,6 @@ from levywalk.fleet.protocol.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol.next_node import NextNode
 from levywalk.fleet.protocol.records import (
     NOBODY,
     REVIVED,
@@ -31,10 +31,11 @@ from levywalk.fleet.protocol.records import (
     NewGeneration,
     RegisterValue,
 )
+from levywalk.fleet.protocol.refusals import AVOIDED
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
-class Guardian(NextNode):
+class Guardian(Comparing):
     """What a node does as the guardian of another node's token."""
 
     def _mine(self, sender: int, epoch: Epoch, seq: int) -> Guarded | None:
@@ -54,6 +55,8 @@ class Guardian(NextNode):
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
+            if not self._may_release(sender, guarded, message, now):
+                return
             blank = Certificate(
                 self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
             )
@@ -85,10 +88,13 @@ class Guardian(NextNode):
             return
         self.holder_heard, self.activated = now, True
         if message.last:
-            if token.version >= guarded.copy.version and self.published.ends(token):
+            last = token.version >= guarded.copy.version and self.published.ends(token)
+            if last and self._may_renew(sender, guarded, token, now):
                 self._finish(guarded, token)
             return
         if token.version > guarded.copy.version:
+            if not self._may_renew(sender, guarded, token, now):
+                return
             self._put("guarded", guarded._replace(copy=token))
             guarded = self.disk.guarded
             assert guarded is not None
@@ -132,13 +138,10 @@ class Guardian(NextNode):
         copy, held = guarded.copy, self.disk.held
         if held is not None and held.status != HeldStatus.PREPARED:
             return
-        self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
         self._record(
             "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
         )
-        reason = LinkKind.REGENERATED, copy.epoch, self._right_to_guard(guarded)
-        copy = copy._replace(came_from=NOBODY)  # to the holder it came from somewhere, not to here
-        self._bring_back(copy, reason, NOBODY, now, avoid=(guarded.holder,))
+        self._regenerate(guarded, now)
 
     def _revive(self, event: Revive, now: float) -> None:
         """Make a copy a new epoch, on the operator's word.
@@ -189,6 +192,9 @@ class Guardian(NextNode):
         if self._behind(sender, token.epoch) or self._lacks_size(sender, token):
             return
         if self.published.refuses(token) is not None:
+            return
+        if self._avoids(sender):
+            self._record("refused", sender=sender, why=AVOIDED)
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:

@@ -31,7 +31,8 @@ None           the holder works; if it is silent for longer than ``dead_after``,
                writes REGENERATED
 Certificate    released: the holder may hand the token over, and then becomes the guardian; if it
                is silent, neighbours forward the certificate to the next node, which may not have it
-REGENERATED    the copy continues in a new epoch, held by this node with the status SEEKING
+REGENERATED    the copy continues in a new epoch, held by this node with the status SEEKING: the
+               holder was silent, or has sent a model that was refused (`comparing`)
 FINISHED       the copy is the final token
 =============  ====================================================================================
 
@@ -51,7 +52,6 @@ from levywalk.fleet.protocol.messages import (
     Prepare,
     Prepared,
     Refused,
-    Release,
     Released,
     Renew,
     Renewed,
@@ -88,8 +88,7 @@ class HandOff(Remembering):
                 self._send(held.guardian, Renew(held.token, last=True))
                 waits = True
             elif held.status == HeldStatus.RELEASING:
-                sent, digest = self._outgoing(held)
-                self._send(held.guardian, Release(sent.epoch, held.token.seq, held.to, digest))
+                self._send(held.guardian, self._release_of(held, again=True))
                 waits = True
             elif held.status == HeldStatus.SEEKING:
                 if held.guardian == NOBODY:
@@ -192,8 +191,9 @@ class HandOff(Remembering):
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
             return
-        self._put("held", held._replace(status=HeldStatus.RELEASING))
-        self._send(held.guardian, Release(sent.epoch, held.token.seq, sender, message.digest))
+        held = held._replace(status=HeldStatus.RELEASING)
+        self._put("held", held)
+        self._send(held.guardian, self._release_of(held))
         self.retry_at = now + self.terms.retry
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:

@@ -23,7 +23,7 @@ class Membership(Witnesses):
             Heartbeat(
                 disk.known.epoch,
                 disk.final is not None,
-                self._hears(u, now) and not (leaving and self._has_left()),
+                self._hears(u, now) and not (leaving and self._has_left()) and not self._avoids(u),
                 edge.version,
                 edge.up,
                 pending if pending > degree else degree,
@@ -56,7 +56,10 @@ class Membership(Witnesses):
         elif message.edge_version == version:
             up = up and message.edge_up
         settled = message.edge_version == version and message.edge_up == up
-        if not up and settled and message.heard and self.id < u and not self._has_left():
+        avoided = self._avoids(u)
+        if avoided and up:
+            version, up = version + 1, False
+        if not (up or avoided or self._has_left()) and settled and message.heard and self.id < u:
             version, up = (
                 version + 1,
                 True,

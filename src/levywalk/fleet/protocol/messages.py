@@ -9,6 +9,7 @@ message         from → to               meaning
 `Prepared`      next → holder           the token is on my disk
 `Refused`       next → holder           I do not accept the token: I am leaving, or it is not valid
 `Release`       holder → guardian       may the token go to that node? (The next node is prepared.)
+                                        If guardians compare models, the token itself
 `Released`      guardian → holder       yes; here is the certificate from my register
 `Activate`      giver → next            the certificate; I am the guardian from now on
 `Certified`     neighbour → neighbour   forward this certificate to the node that it names, because
@@ -80,6 +81,7 @@ class Release(NamedTuple):
     seq: int
     to: int
     digest: bytes
+    token: Token | None = None  # as the next node has it, if guardians compare models
 
 
 class Released(NamedTuple):

@@ -17,6 +17,7 @@ from levywalk.fleet.protocol.messages import (
     Refused,
 )
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
+from levywalk.fleet.protocol.refusals import AVOIDED
 from levywalk.fleet.protocol.resizing import Resizing
 from levywalk.fleet.protocol.token import FIRST
 
@@ -32,6 +33,8 @@ class NextNode(Resizing):
         why = self.published.refuses(token) or (
             "the node is leaving" if self.disk.own.leaving else None
         )
+        if why is None and self._avoids(sender):
+            why = AVOIDED
         if why is None and message.guardian == sender:
             why = f"node {sender} cannot guard what it holds itself"
         if why is not None:

@@ -149,6 +149,10 @@ class NodeState:
         ]
         self.site.know(around, degree)
 
+    def _avoids(self, u: int) -> bool:
+        """Return whether a node is avoided, because models that it has sent were refused."""
+        return self.disk.refusals is not None and u in self.disk.refusals.avoided
+
     @property
     def neighbours(self) -> list[int]:
         """The neighbours of this node, without the node itself."""

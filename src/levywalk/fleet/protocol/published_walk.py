@@ -23,6 +23,7 @@ from levywalk.fleet.protocol.lineage import (
 )
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.fleet.protocol.update_check import UpdateCheck
 from levywalk.memory import (
     Kind,
     Number,
@@ -65,6 +66,8 @@ class PublishedWalk:
     idle
         The number of nodes without data, which pass the model on. If there are some, the memory of
         a token begins with the number of passes since the last update.
+    check
+        What guardians compare before a model goes on; None if they compare nothing.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class PublishedWalk:
     stop: str = "steps"
     record_every: int = 1
     idle: int = 0
+    check: UpdateCheck | None = None
 
     @classmethod
     def of(
@@ -100,10 +104,12 @@ class PublishedWalk:
         record_every: int | None = None,
         privacy: Privacy | None = None,
         known: Problem | None = None,
+        checked: bool = False,
     ) -> PublishedWalk:
         """Bind a walk to a network and a problem, and keep what is to be published.
 
-        ``known`` is the problem with the L_v that nodes may know under privacy.
+        ``known`` is the problem with the L_v that nodes may know under privacy, and ``checked``
+        says whether guardians will compare models.
         """
         from levywalk.engine.bind import (  # a node does without all that a simulation needs
             bind_phases,
@@ -119,7 +125,7 @@ class PublishedWalk:
             from levywalk.privacy import bind_privacy, fitted_update
 
             update = fitted_update(privacy, update, problem)
-            private = bind_privacy(privacy, steps, tokens=1)
+            private = bind_privacy(privacy, steps, tokens=1, checked=checked)
         check_update(update, problem)
         known = problem if known is None else known
         phases = bind_phases(network, known, design, update, step_size)
@@ -159,8 +165,11 @@ class PublishedWalk:
 
     @property
     def privacy(self) -> BoundPrivacy | None:
-        """Clip, noise and each node's cap; None without privacy."""
-        return self.method.privacy
+        """Clip, noise and each node's cap; None without privacy, also if there is a clip and no
+        noise, so that nothing is private.
+        """
+        bound = self.method.privacy
+        return None if bound is None or not bound.privacy.hides else bound
 
     @property
     def detector(self) -> BoundDetector | None:

@@ -13,6 +13,7 @@ from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
+from levywalk.fleet.protocol.refusals import Refusals
 from levywalk.fleet.protocol.revocation import NOBODY_REVOKED, Revocations
 from levywalk.fleet.protocol.starts import StartChain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -126,6 +127,7 @@ class Disk:
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
     spent: Spending | None = None  # None without privacy
     size: FleetSize | None = None  # the last version; None if it is the manifest's
+    refusals: Refusals | None = None  # whose models it has refused; None if it never did
 
 
 class Archived(NamedTuple):

@@ -247,16 +247,18 @@ class Refused(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., why: _Optional[str] = ...) -> None: ...
 
 class Release(_message.Message):
-    __slots__ = ("epoch", "seq", "to", "digest")
+    __slots__ = ("epoch", "seq", "to", "digest", "token")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
     seq: int
     to: int
     digest: bytes
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    token: Token
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., digest: _Optional[bytes] = ..., token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
 
 class Released(_message.Message):
     __slots__ = ("certificate",)

@@ -45,6 +45,11 @@ _ABOUT = {
     "commits_total": ("counter", "Transactions on the disk since the process started."),
     "regenerations_total": ("counter", "Tokens restored by this node."),
     "refused_total": ("counter", "Messages refused."),
+    "models_refused_total": (
+        "counter",
+        "Models that this node has refused as a guardian, also before the process started.",
+    ),
+    "nodes_avoided": ("gauge", "Nodes that this node avoids, because it has refused their models."),
     "messages_sent_total": ("counter", "Messages sent to neighbours."),
     "messages_dropped_total": (
         "counter",
@@ -131,6 +136,10 @@ def _of_token(runner: TokenRunner) -> dict[str, float]:
         "regenerations_total": runner.counts["regenerated"],
         "refused_total": runner.counts["refused"],
     }
+    if node.published.check is not None:
+        senders = () if disk.refusals is None else disk.refusals.senders
+        values["models_refused_total"] = sum(one.times for one in senders)
+        values["nodes_avoided"] = sum(one.avoided for one in senders)
     if rate is not None:
         values["hops_per_second"] = rate
     if loss is not None:

@@ -42,6 +42,10 @@ def describe(disk: Disk) -> dict[str, Any]:
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
         "state_folders": None if disk.starts is None else _state_folders(disk.starts),
         "spent": None if disk.spent is None else disk.spent.releases,
+        "refused": {
+            str(one.node): {"count": one.times, "step": one.step, "avoided": one.avoided}
+            for one in (() if disk.refusals is None else disk.refusals.senders)
+        },
         "edges": {
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
@@ -96,6 +100,12 @@ def waits_for(
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
         return None
+    avoided = () if disk.refusals is None else sorted(disk.refusals.avoided)
+    if held.status == HeldStatus.SEEKING and held.guardian == NOBODY and avoided:
+        who = ", ".join(str(u) for u in avoided)
+        return f"waits for a neighbour that can guard the model: it avoids {who}, whose models " + (
+            "were refused"
+        )
     needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
     if held.status == HeldStatus.ACTIVE:
         needed = needed[:1] if held.token.step - held.copied >= renew_after else []

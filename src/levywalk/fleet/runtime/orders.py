@@ -16,6 +16,7 @@ from levywalk.fleet.identity.certificates import expires_soon
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.events import (
     Event,
+    Forgive,
     Genesis,
     Gone,
     Leaves,
@@ -51,6 +52,7 @@ class Orders:
             "status": lambda _: self.status(),
             "begin": self._begin,
             "gone": self._gone,
+            "forgive": self._forgive,
             "revive": self._revive,
             "pardon": self._pardon,
             "keys": self._keys,
@@ -110,6 +112,14 @@ class Orders:
                 f"node {node} is not gone: it is connected to node {self.process.file.id}"
             )
         return self._ordered(Gone(node))
+
+    def _forgive(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Forget that models of a node were refused."""
+        refused = describe(self.runner.node.disk)["refused"]
+        node = asked.get("node")
+        if type(node) is not int or str(node) not in refused:
+            return {"done": False}
+        return self._ordered(Forgive(node))
 
     def _revive(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Make a copy on this node's disk a new epoch."""

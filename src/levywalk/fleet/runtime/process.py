@@ -43,6 +43,7 @@ from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.budget_file import use_up
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.update_check_terms import check_own_samples
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.printable import printable
 from levywalk.version import __version__
@@ -70,6 +71,7 @@ class Process:
                 f"{file.id}; a node that has joined needs the size.json of its folder"
             )
         self.problem, self.metrics = own_part(manifest, file)
+        check_own_samples(manifest.published, self.problem)
         if manifest.published.privacy is not None:
             self.metrics = None  # they are functions of the data
         self.founded = Manifest.parse(manifest.text)  # before any node has joined

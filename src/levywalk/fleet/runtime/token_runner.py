@@ -235,7 +235,7 @@ class TokenRunner:
             self._set_timer(effect.at)
         elif isinstance(effect, Notice):
             self.counts[effect.what] += 1
-            level = "warning" if effect.what == "fenced" else "info"
+            level = "warning" if effect.what in ("fenced", "model refused") else "info"
             self._write(effect.what, level, effect.about)
             if effect.what == "revoked":
                 self.process.bar_revoked()

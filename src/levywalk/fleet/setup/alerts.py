@@ -126,6 +126,23 @@ def alerts(dead_after: float) -> list[Alert]:
             "levywalk fleet status DIR says how many nodes still make updates.",
         ),
         Alert(
+            "ModelRefused",
+            "increase(levywalk_models_refused_total[1h]) > 0",
+            "0s",
+            "warning",
+            f"{node} has refused a model that honest updates cannot have made.",
+            "levywalk fleet status DIR names the sender, and the commands against it.",
+        ),
+        Alert(
+            "NodeAvoided",
+            "levywalk_nodes_avoided > 0",
+            "0s",
+            "warning",
+            f"{node} avoids {{{{ $value }}}} neighbours, whose models it has refused.",
+            "levywalk fleet revoke DIR NODE shuts one out, levywalk fleet forgive DIR NODE lets it "
+            "take part again.",
+        ),
+        Alert(
             "Refusals",
             "increase(levywalk_refused_total[10m]) > 100",
             "0s",

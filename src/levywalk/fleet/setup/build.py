@@ -24,6 +24,7 @@ from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.fleet.setup.privacy_terms import known_scores
 from levywalk.fleet.setup.several_tokens import check_fleet_tokens, run_of_token
+from levywalk.fleet.setup.update_check_terms import as_check_settings, with_check
 from levywalk.network import Network
 from levywalk.privacy import SeededNoise, as_privacy, noise_keys
 from levywalk.problem import Problem, model_type
@@ -92,21 +93,26 @@ class Fleet:
         privacy: Any = None,
         real: bool = False,
         tokens: int = 1,
+        check_updates: Any = None,
         **more: Any,
     ) -> Fleet:
         """Bind a design to a network and a problem.
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
+        ``check_updates`` says whether guardians compare models (`CheckSettings`).
         """
         tokens = check_fleet_tokens(tokens, design, more.get("stop"), privacy)
         start, _ = per_token(start, None, 1, tokens)
+        settings = as_check_settings(check_updates)
         problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
         private = as_privacy(privacy)
         known = known_scores(private, problem, design, step_size, more.get("stop"), seed, real=real)
         published = PublishedWalk.of(
             *(network, problem, design),
             **{"steps": steps, "step_size": step_size, "privacy": private, "known": known, **more},
+            checked=settings is not None,
         )
+        published = with_check(published, settings, problem)
         phases = bind_phases(network, known, design, published.update, step_size)
         drawn = token_keys(seed, Domain.START, range(1), tokens)
         begin = start_nodes(start, design, network, problem, phases[0].bound, drawn)

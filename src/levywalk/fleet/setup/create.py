@@ -128,6 +128,7 @@ def create(
     deploy: str | None = None,
     operator_port: int | None = None,
     privacy: Any = None,
+    check_updates: Any = None,
     progress: Progress | None = None,
     **more: Any,
 ) -> Path:
@@ -166,6 +167,9 @@ def create(
     privacy
         Clip, noise and budget of each node, as for `levywalk.run`; the noise is the operating
         system's.
+    check_updates
+        Whether guardians compare models and refuse what clipped updates cannot have made: True, or
+        a dict with ``alarm``, ``avoid_after`` and ``samples``. It needs ``privacy``, for its clip.
     more
         Further arguments of `Fleet.of` and `PublishedWalk.of`: tokens, start, x0, stop, detector,
         update, record_every.
@@ -210,6 +214,7 @@ def create(
         terms=terms,
         privacy=private,
         real=True,
+        check_updates=check_updates,
         **more,
     )
     operator = OperatorKey.new()

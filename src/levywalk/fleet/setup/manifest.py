@@ -45,6 +45,7 @@ from levywalk.fleet.setup.several_tokens import (
     run_of_token,
 )
 from levywalk.fleet.setup.size_file import read_size, sized
+from levywalk.fleet.setup.update_check_terms import TABLE, read_check
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
 from levywalk.problem.named import ModelArrays
@@ -270,7 +271,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
             *("format", "run", "name", "network", "model", "problem", "design", "update", "memory"),
             *("phases", "walk", "draws", "handoff", "operator"),
         ),
-        optional=("privacy",),
+        optional=("privacy", TABLE),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
         raise top.bad("format", f"{FORMAT}; use the version of levywalk that created the fleet")
@@ -298,6 +299,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         raise draws.bad(
             "version", f"{DRAWS_VERSION}; use the version of levywalk that created the fleet"
         )
+    ridge = 0.0 if code is not None else problem.number("ridge", low=0.0)
+    published = read_check(top, published, ridge)
     mean = problem.number("mean_smoothness", low=0.0, low_open=True)
     shared = draws.flag("shared_key")
     privacy.check(shared_key=shared, stop=published.stop, mean_smoothness=mean)
@@ -309,7 +312,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         nodes,
         network.choice("self_loops", SELF_LOOPS),
         loss,
-        0.0 if code is not None else problem.number("ridge", low=0.0),
+        ridge,
         mean,
         design,
         published,

@@ -16,6 +16,7 @@ from levywalk.fleet.setup.built import BuiltProblem, tensors_of
 from levywalk.fleet.setup.first_model import first_hash
 from levywalk.fleet.setup.manifest_model import require_model_room
 from levywalk.fleet.setup.privacy_terms import privacy_table
+from levywalk.fleet.setup.update_check_terms import TABLE, check_table
 from levywalk.memory import Sizes
 from levywalk.problem import Problem, model_type
 from levywalk.problem.losses import Loss
@@ -34,6 +35,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
     """Return what the nodes of a fleet must know, as plain data."""
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     check_real(design, published.update)
+    private = published.method.privacy
     idle = [v for v in range(fleet.network.n) if fleet.index(v) < 0] if published.idle else []
     left_out = ("run", "start", *(() if published.remembers else ("memory_depth",)))
     return {
@@ -66,7 +68,8 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "shared_key": fleet.shared_key,
         },
         "handoff": {key: value for key, value in _written(terms).items() if key not in left_out},
-        **({} if published.privacy is None else {"privacy": privacy_table(published.privacy)}),
+        **({} if private is None else {"privacy": privacy_table(private)}),
+        **({} if published.check is None else {TABLE: check_table(published.check)}),
     }
 
 

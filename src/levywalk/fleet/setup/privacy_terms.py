@@ -15,6 +15,7 @@ import numpy as np
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.setup.fields import Fields
+from levywalk.fleet.setup.update_check_terms import TABLE
 from levywalk.problem import Problem
 from levywalk.remedy import typed
 from levywalk.updates import Update
@@ -93,8 +94,8 @@ def check_real_privacy(
     Traceback (most recent call last):
     levywalk.errors.InvalidParameter: shared_key does not go with privacy on real nodes: ...
     """
-    if privacy is None:
-        return
+    if privacy is None or not privacy.hides:
+        return  # without noise nothing is private
     if shared_key:
         raise InvalidParameter(
             f"{typed('shared_key', '--shared-key')} does not go with privacy on real nodes: it is "
@@ -160,7 +161,9 @@ class PrivacyTerms:
             return None
         from levywalk.privacy import bind_privacy
 
-        found = self.table.make(bind_privacy, self.privacy, steps, 1)
+        checked = TABLE in self.top
+        privacy = self.privacy
+        found = self.table.make(lambda: bind_privacy(privacy, steps, 1, checked=checked))
         if self.table.integer(_CAP, low=1, high=_MOST_STEPS) != found.cap:
             raise self.table.bad(
                 _CAP, f"{found.cap}, the number of updates that this node's accountant allows"

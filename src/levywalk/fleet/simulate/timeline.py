@@ -212,6 +212,8 @@ def timeline_data(virtual: VirtualFleet) -> TimelineData:
             "leave",
             "join",
             "regenerated",
+            "model refused",
+            "poison",
             "guardian gone",
             "finished",
         )

@@ -44,6 +44,7 @@ from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, Line
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.poisoned import poison
 
 HOLDER, GUARDIAN = "holder", "guardian"
 _FOR_THE_DEAD = ("restart", "join")
@@ -67,6 +68,7 @@ class PlannedFault(NamedTuple):
     ``gone``      the operator tells the neighbours that the node will not come back
     ``cut``       nothing passes between ``nodes`` and all others
     ``heal``      the connections of ``nodes`` work again, or all connections if none are given
+    ``poison``    from now on the node sends other models than its updates have made
     ============  ==================================================================================
 
     Attributes
@@ -175,6 +177,7 @@ class VirtualFleet:
         self.path: list[Stay] = []
         self.cuts: list[frozenset[int]] = []
         self._ended: set[int] = set()
+        self._poisoned: set[int] = set()
         self._running = 0
         self._starts = 0
         self._moved_at = 0.0  # when something last happened
@@ -353,6 +356,8 @@ class VirtualFleet:
         """Start a node's process with its disk."""
         machine = self.machines[v]
         machine.node = self.fleet.node(v, Disk(**machine.disk), self.signers.get(v))
+        if v in self._poisoned:
+            poison(machine.node.site)
         machine.timer_at = float("inf")
         self._running += 1
         if machine.disk["final"] is not None:
@@ -475,6 +480,11 @@ class VirtualFleet:
     def _heal(self, v: int, nodes: frozenset[int]) -> None:
         self.cuts = [side for side in self.cuts if nodes and side != nodes]
 
+    def _poison(self, v: int, nodes: frozenset[int]) -> None:
+        if v not in self._poisoned:
+            self._poisoned.add(v)
+            poison(self.node(v).site)
+
 
 _FAULTS: dict[str, Callable[[VirtualFleet, int, frozenset[int]], None]] = {
     "kill": VirtualFleet._kill,
@@ -488,6 +498,7 @@ _FAULTS: dict[str, Callable[[VirtualFleet, int, frozenset[int]], None]] = {
     "gone": VirtualFleet._gone,
     "cut": VirtualFleet._cut,
     "heal": VirtualFleet._heal,
+    "poison": VirtualFleet._poison,
 }
 
 

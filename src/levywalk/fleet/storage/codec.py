@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 from types import NoneType
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ from levywalk.fleet.protocol.records import (
     SilentNeighbour,
     Spending,
 )
+from levywalk.fleet.protocol.refusals import Refusals, RefusedModels
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import StartChain, Starts
@@ -125,6 +127,24 @@ class RevocationsField:
         return Revocations(tuple(_REVOCATION.read(source) for _ in range(count)))
 
 
+class RefusalsField:
+    """Whose models were refused, in ascending order."""
+
+    def write(self, out: FieldWriter, value: Refusals) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value.senders)))
+        for one in value.senders:
+            _REFUSED.write(out, one)
+
+    def read(self, source: FieldReader) -> Refusals:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        senders = tuple(_REFUSED.read(source) for _ in range(count))  # each takes bytes
+        if any(one.node >= other.node for one, other in pairwise(senders)):
+            raise Malformed("senders are not in order")
+        return Refusals(senders)
+
+
 class EdgesField:
     """The records of a node's edges, by neighbour."""
 
@@ -164,6 +184,7 @@ _RIGHT = RecordField(
 )
 _PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
 _REVOCATION = RecordField(Revocation, INT, _EPOCH, _SIGNATURE)
+_REFUSED = RecordField(RefusedModels, INT, COUNT, _EPOCH, COUNT, FLAG)
 _LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
@@ -243,6 +264,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     24: (NewSize, RecordField(NewSize, _EPOCH, *(COUNT,) * 4, SCORE)),
     40: (Revocations, RevocationsField()),
     42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
+    44: (Refusals, RefusalsField()),
     50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
@@ -264,6 +286,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "chain": (StartChain, NoneType),
     "memory": (KeptMemory, NoneType),
     "spent": (Spending, NoneType),
+    "refusals": (Refusals, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (

@@ -34,6 +34,8 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "restart": ("starts again", {"marker": "^", "color": "#2E7D32", "markersize": 8}),
     "leave": ("leaves", {"marker": "<", "color": "#555555", "markersize": 8}),
     "join": ("joins", {"marker": ">", "color": "#2E7D32", "markersize": 8}),
+    "model refused": ("model refused", {"marker": "X", "color": "#D81B60", "markersize": 11}),
+    "poison": ("sends false models", {"marker": "P", "color": "#D81B60", "markersize": 9}),
     "regenerated": ("brought back", {"marker": "*", "color": "#FFB300", "markersize": 14}),
     "guardian gone": (
         "goes on without its guardian",
