@@ -271,12 +271,12 @@ def _every_second(builder: Any, pairs: list[Any], k: int) -> Any:
     if len(pairs) == 1:
         return taken(pairs[0], pairs[0], [k])
     if len(pairs) == 2:
-        return taken(*pairs, [k, k + 2])
+        return taken(pairs[0], pairs[1], [k, k + 2])
     fours = []
     for j in range(0, len(pairs), 4):
         even, odd = (taken(pairs[j + i], pairs[j + i + 2], [0, 1, 2, 3]) for i in (0, 1))
         fours.append(taken(even, odd, [k, k + 4, k + 2, k + 6]))
-    return fours[0] if len(fours) == 1 else taken(*fours, list(range(8)))
+    return fours[0] if len(fours) == 1 else taken(fours[0], fours[1], list(range(8)))
 
 
 @intrinsic
