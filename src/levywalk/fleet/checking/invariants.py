@@ -87,7 +87,7 @@ class Invariants:
         self.archived: list[tuple[int, Archived]] = []
         self.sizes: dict[tuple[int, NewSize], NewSize] = {}
         self.regenerated: set[Epoch] = set()
-        self.revived: dict[Place, int] = {}  # copies that the operator has revived, and where
+        self.revived: dict[Place, set[int]] = {}  # prepared tokens that were revived, and where
         self.forgotten: set[Place] = set()  # registers on disks that are lost
         self.doubtful: dict[int, int] = {}  # disks that were rolled back, and to which write
         self.writes = [0] * len(disks)
@@ -418,14 +418,16 @@ class Invariants:
         """Check that the hash over all hand-offs agrees with the registers."""
         link = b""
         starts = [epoch.seq for epoch, _ in chain] + [final.seq]
-        for (epoch, _), (first, last) in zip(chain, pairwise(starts), strict=True):
+        openers = [epoch.node for epoch, _ in chain[1:]] + [-1]
+        ends = zip(pairwise(starts), openers, strict=True)
+        for (epoch, _), ((first, last), opener) in zip(chain, ends, strict=True):
             giver = epoch.node
             for seq in range(first, last):
                 register = self.registers.get((epoch, seq))
-                if isinstance(register, Certificate):
+                if seq + 1 == last and opener in self.revived.get((epoch, last), ()):
+                    to = opener  # its prepared token was never released, or another one was
+                elif isinstance(register, Certificate):
                     to = register.to
-                elif (epoch, seq + 1) in self.revived:
-                    to = self.revived[epoch, seq + 1]  # the prepared token was never released
                 else:
                     raise Violation("chain", f"{_at((epoch, seq))} was never released")
                 link = hashlib.sha256(link + _LINK.pack(*epoch, seq, giver, to)).digest()

@@ -208,7 +208,10 @@ class World(Machines):
         copy = best_copy(self.sites[fault.nodes[0]].disk)
         if copy is not None and self.sites[fault.nodes[0]].node is not None:
             self.invariants.misled = True
-            self.invariants.revived[copy.epoch, copy.seq] = fault.nodes[0]
+            held = self.sites[fault.nodes[0]].disk.held
+            if held is not None and held.token is copy:  # prepared, and perhaps never released
+                places = self.invariants.revived.setdefault((copy.epoch, copy.seq), set())
+                places.add(fault.nodes[0])
             known = self.sites[fault.nodes[0]].disk.known.epoch
             counter = max(known, copy.epoch).counter + 1
             word = operators_word(copy, fault.nodes[0], counter)
