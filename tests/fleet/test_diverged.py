@@ -104,7 +104,9 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
     sightings.look(disk)
     runner = SimpleNamespace(
         number=0,
-        node=SimpleNamespace(disk=disk, fenced="", awaited=set()),
+        node=SimpleNamespace(
+            disk=disk, fenced="", awaited=set(), published=SimpleNamespace(check=None)
+        ),
         sightings=sightings,
         manifest=SimpleNamespace(published=SimpleNamespace(privacy=None)),
         stalled=False,

@@ -197,6 +197,7 @@ class ScriptedWalk:
     """Says when the scripted walk ends. It accepts every token."""
 
     idle = 0
+    check = None  # no guardian compares models
 
     def __init__(self, setting: SmallFleet, nodes: int) -> None:
         self.method = ScriptedMethod(nodes)
