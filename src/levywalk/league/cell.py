@@ -189,9 +189,10 @@ class Competition:
     ) -> tuple[list[float], list[float]]:
         """Return the best step size for each accuracy and the steps that it took in tuning.
 
-        One that just reaches the accuracy here may not reach it on another instance, so those
-        that go on to a part of it come first. If none reaches it, the one with the least error at
-        the end is taken.
+        One with which the mean just stays at the accuracy here may not do so on another instance,
+        so those that go on to a part of it come first; not for the first time that a walk has an
+        accuracy, which needs no margin. If none reaches it, the one with the least error at the end
+        is taken.
         """
         factors, count = list(tried), len(self.accuracies)
         best, steps = [], []
@@ -199,7 +200,11 @@ class Competition:
             column, beyond = count + 1 + k if first else k, 2 * count + 1 + k
             factor = min(
                 factors,
-                key=lambda f: (math.isinf(tried[f][beyond]), tried[f][column], tried[f][count]),
+                key=lambda f: (
+                    not first and math.isinf(tried[f][beyond]),
+                    tried[f][column],
+                    tried[f][count],
+                ),
             )
             best.append(factor)
             steps.append(float(tried[factor][column]))

@@ -131,6 +131,7 @@ def test_a_step_size_that_just_reaches_an_accuracy_is_not_chosen_if_another_goes
 
     assert competition.chosen(tried(1.0, 3.0, 9.0)) == ([1.0] * count, [300.0] * count)
     assert competition.chosen(tried(3.0, 9.0)) == ([3.0] * count, [100.0] * count)  # none does
+    assert competition.chosen(tried(1.0, 3.0), first=True)[0] == [3.0] * count
     assert competition.chosen(tried(9.0))[0] == [9.0] * count
 
 
