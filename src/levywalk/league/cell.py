@@ -30,6 +30,7 @@ _PER_DECADE = 60  # checkpoints: 4 % apart
 _FIRST_LAPS = 4  # in which checkpoints are n/50 apart
 _EDGE = 3  # how often the grid of step sizes is extended beyond its edge
 _LONGER = 4.0  # a reported walk is this many times as long as the tuned one needed
+_MARGIN = 0.5  # a step size must also reach this part of an accuracy in tuning, if any does
 
 Cell = tuple[dict[str, AnyArray], dict[str, Any]]
 
@@ -88,7 +89,8 @@ class Competition:
         for i, factor in enumerate(factors):
             needed = [steps for chosen_factor, steps in needs if chosen_factor == factor]
             steps = self.budget
-            if needed and factor not in also and all(map(math.isfinite, needed)):
+            cut = factor not in also and not self.told["whole"]
+            if needed and cut and all(map(math.isfinite, needed)):
                 steps = min(steps, int(_LONGER * max(needed)) + 100)
             for j, seed in enumerate(seeds):
                 trace = self.reported(seed, factor, steps)
@@ -116,8 +118,9 @@ class Competition:
         return self.instances[seed]
 
     def tuned(self) -> dict[float, Floats]:
-        """Return, by step size, the steps to each accuracy, the error at the end, and the steps
-        after which half of the walks have had each accuracy: the worst over the tuning instances.
+        """Return, by step size, the steps to each accuracy, the error at the end, the steps after
+        which half of the walks have had each accuracy, and the steps to a part of each accuracy:
+        the worst over the tuning instances.
 
         The grid is extended while its best is at an edge, and then refined around the best.
         """
@@ -145,13 +148,16 @@ class Competition:
     def tries(self, exponents: Sequence[float]) -> dict[float, Floats]:
         """Return what `tuned` returns, for some exponents."""
         factors = [3.0**exponent for exponent in exponents]
-        rows = np.zeros((len(factors), 2 * len(self.accuracies) + 1))
+        rows = np.zeros((len(factors), 3 * len(self.accuracies) + 1))
         for seed in self.told["tuning_seeds"]:
             for i, errors in enumerate(self.tuning_errors(seed, factors)):
                 curve = mean_over_walks(errors)
-                steps = [settled_at(self.marks, curve[None], a)[0] for a in self.accuracies]
+                steps, beyond = (
+                    [settled_at(self.marks, curve[None], part * a)[0] for a in self.accuracies]
+                    for part in (1.0, _MARGIN)
+                )
                 first = [_median(first_marks(self.marks, errors, a)) for a in self.accuracies]
-                rows[i] = np.maximum(rows[i], [*steps, curve[-1], *first])
+                rows[i] = np.maximum(rows[i], [*steps, curve[-1], *first, *beyond])
         return dict(zip(factors, rows, strict=True))
 
     def tuning_errors(self, seed: int, factors: Sequence[float]) -> list[Floats]:
@@ -183,13 +189,23 @@ class Competition:
     ) -> tuple[list[float], list[float]]:
         """Return the best step size for each accuracy and the steps that it took in tuning.
 
-        If none reaches an accuracy, the one with the least error at the end is taken.
+        One with which the mean just stays at the accuracy here may not do so on another instance,
+        so those that go on to a part of it come first; not for the first time that a walk has an
+        accuracy, which needs no margin. If none reaches it, the one with the least error at the end
+        is taken.
         """
         factors, count = list(tried), len(self.accuracies)
         best, steps = [], []
         for k in range(count):
-            column = count + 1 + k if first else k
-            factor = min(factors, key=lambda f: (tried[f][column], tried[f][count]))
+            column, beyond = count + 1 + k if first else k, 2 * count + 1 + k
+            factor = min(
+                factors,
+                key=lambda f: (
+                    not first and math.isinf(tried[f][beyond]),
+                    tried[f][column],
+                    tried[f][count],
+                ),
+            )
             best.append(factor)
             steps.append(float(tried[factor][column]))
         return best, steps

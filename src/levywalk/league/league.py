@@ -143,6 +143,7 @@ def description_of(
         "refinements": 0 if few or accelerated else effort.refinements,
         "also": [1.0, 3.0] if pair.update == "point_saga" else [],
         "first": problem == "snr10" and network in _TABLE_NETWORKS,
+        "whole": few,  # one tuning instance does not say how long the others take
     }
 
 

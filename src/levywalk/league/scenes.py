@@ -88,7 +88,7 @@ class LeagueEffort:
     tuning_seeds: tuple[int, ...] = (1000, 1001)
     walks: int = 4
     exponents: tuple[float, ...] = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
-    refinements: int = 1
+    refinements: int = 2
     shorter: float = 1.0
 
 

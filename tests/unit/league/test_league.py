@@ -16,7 +16,7 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.engine.gossip import METHODS
 from levywalk.league import goals, scenes
-from levywalk.league.cell import marks_of, measure_cell
+from levywalk.league.cell import Competition, marks_of, measure_cell
 from levywalk.league.goals import judged_goals
 from levywalk.league.league import (
     LeagueCell,
@@ -111,8 +111,35 @@ def test_tuning_chooses_the_least_steps_of_what_was_tried():
     for k in range(len(ACCURACIES)):
         chosen = numbers["factors"][numbers["chosen"][k]]
         nearest = min(tried, key=lambda factor: abs(math.log(factor / chosen)))
-        finite = [row[k] for row in tried.values() if math.isfinite(row[k])]
+        count = len(ACCURACIES)
+        beyond = [row[k] for row in tried.values() if math.isfinite(row[2 * count + 1 + k])]
+        finite = beyond or [row[k] for row in tried.values() if math.isfinite(row[k])]
         assert not finite or tried[nearest][k] == min(finite)
+
+
+def test_a_step_size_that_just_reaches_an_accuracy_is_not_chosen_if_another_goes_beyond():
+    count = len(ACCURACIES)
+    competition = Competition(described("oldest_neighbour + point_saga"))
+    steps = {1.0: 300.0, 3.0: 100.0, 9.0: math.inf}
+    goes_on = {1.0: 400.0, 3.0: math.inf, 9.0: math.inf}
+
+    def tried(*factors):
+        return {
+            f: np.array([*[steps[f]] * count, 0.1 / f, *[steps[f]] * count, *[goes_on[f]] * count])
+            for f in factors
+        }
+
+    assert competition.chosen(tried(1.0, 3.0, 9.0)) == ([1.0] * count, [300.0] * count)
+    assert competition.chosen(tried(3.0, 9.0)) == ([3.0] * count, [100.0] * count)  # none does
+    assert competition.chosen(tried(1.0, 3.0), first=True)[0] == [3.0] * count
+    assert competition.chosen(tried(9.0))[0] == [9.0] * count
+
+
+def test_rows_that_are_tuned_on_one_instance_are_reported_to_the_end_of_their_budget():
+    long = description_of("ring", RING, "snr10", named("unif_rw + sag"), FULL, 30)
+    assert long["whole"] and len(long["tuning_seeds"]) == 1
+    usual = description_of("ring", RING, "snr10", named("oldest_neighbour + point_saga"), FULL, 30)
+    assert not usual["whole"]
 
 
 def test_time_of_walks_and_of_gossip():
