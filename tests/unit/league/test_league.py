@@ -137,7 +137,8 @@ def test_a_step_size_that_just_reaches_an_accuracy_is_not_chosen_if_another_goes
 
 def test_rows_that_are_tuned_on_one_instance_are_reported_to_the_end_of_their_budget():
     long = description_of("ring", RING, "snr10", named("unif_rw + sag"), FULL, 30)
-    assert long["whole"] and len(long["tuning_seeds"]) == 1
+    assert long["whole"]
+    assert len(long["tuning_seeds"]) == 1
     usual = description_of("ring", RING, "snr10", named("oldest_neighbour + point_saga"), FULL, 30)
     assert not usual["whole"]
 
