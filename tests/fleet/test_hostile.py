@@ -1386,6 +1386,7 @@ class Chance:
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
             Token: self.token,
+            Token | None: lambda: self.token() if self.draw.random() < 0.5 else None,
             Epoch: self.epoch,
             Certificate: self.certificate,
             EpochLink: lambda: EpochLink(self.opening(), self.right()),
