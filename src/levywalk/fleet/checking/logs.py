@@ -136,7 +136,8 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
     judged = judge(fleet, logs, first)
     status = FleetFolder.open(folder).status()
     least, most = status["lost_updates"], status["lost_updates_at_most"]
-    exact = len(logs) == fleet.network.n  # otherwise a disk was lost
+    in_use = sum(1 for _ in folder.glob("node-*/state/state.db"))
+    exact = len(logs) == in_use == fleet.network.n  # otherwise a disk was lost or moved away
     if judged.lost < least or (most is not None and judged.lost > most):
         shown = f"{least} to {'any number' if most is None else most}"
         raise Violation("report", f"{judged.lost} updates are lost, the status says {shown}")
