@@ -255,7 +255,7 @@ def test_heavy_ball_and_a_detector_travel_together():
     "case",
     mostly_soak(
         ["heavy_ball", "both", "sag", "least_used_edge", "longest_ago"],
-        lambda case: case in ("both", "sag", "longest_ago"),
+        lambda case: case in ("both", "longest_ago"),
     ),
 )
 def test_real_nodes_with_memory_walk_as_the_reference_backend_does(case, tmp_path):

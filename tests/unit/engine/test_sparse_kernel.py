@@ -267,7 +267,7 @@ OUTPUT_CASES = [
     for update in UPDATES
     for samples in (1, 4)
 ]
-MORE_OUTPUTS = OUTPUT_CASES[::3]
+MORE_OUTPUTS = OUTPUT_CASES[::6]
 
 
 @pytest.mark.more

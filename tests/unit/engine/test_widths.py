@@ -96,7 +96,7 @@ CHOSEN = [name for name in ("shape of 512 bits", "no vectors") if name in OTHERS
 @pytest.mark.parametrize(
     "what", mostly_soak([ONE_TABLE, ONE_TABLE + TABLES], one_loss), ids=["one", "all"]
 )
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", mostly_soak(CHOSEN, lambda name: name == CHOSEN[-1]))
 def test_updates_with_a_table_have_the_same_bits_on_all_widths(name: str, what: str) -> None:
     assert digest(what, **OTHERS[name]) == digest(what)
 

@@ -22,8 +22,9 @@ from levywalk.league.by_metric import (
 )
 from levywalk.league.cell import marks_of
 from levywalk.league.league import left_of
-from levywalk.league.pairs import pairs_named
+from levywalk.league.pairs import QUICK_NAMES, pairs_named
 from levywalk.league.scenes import QUICK
+from tests.limits import mostly_soak
 
 RING = {"ring": {"family": "ring", "n": 30}}
 SHORT = dataclasses.replace(
@@ -108,12 +109,23 @@ def test_the_command_refuses_half_of_what_it_needs(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+ONE = ("unif_rw + sgd",)  # each update has loops of its own, which are compiled
+
+
 @pytest.mark.more
-def test_the_command_ranks_by_accuracy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pairs", mostly_soak([ONE, QUICK_NAMES], lambda pairs: pairs == ONE))
+def test_the_command_ranks_by_accuracy(
+    pairs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effort = dataclasses.replace(QUICK, pairs=pairs_named(pairs))
+    monkeypatch.setattr("levywalk.league.scenes.QUICK", effort)
     given = ("--metric", "accuracy", "--reach", "0.7", "--workers", "0", "--out", str(tmp_path))
     done = command(*given, "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     cells = {cell["pair"]: cell["transfers"]["0.7"][0] for cell in document["cells"]}
-    assert len(cells) == 9
-    assert cells["mhda + point_saga"] < cells["mhlj + sgd"]
+    assert set(cells) == set(pairs)
+    if pairs == ONE:
+        assert 0 < cells["unif_rw + sgd"] < float("inf")
+    else:
+        assert cells["mhda + point_saga"] < cells["mhlj + sgd"]

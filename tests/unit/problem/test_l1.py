@@ -15,7 +15,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.problem.l1 import l1_violation, soft_threshold
-from tests.limits import mostly_more
+from tests.limits import mostly_more, mostly_soak
 
 RNG = np.random.default_rng(23)
 N, DIM = 30, 8
@@ -117,7 +117,9 @@ STEPS = [(update, name) for update in UPDATES for name in ("squares", "logistic"
 
 
 @pytest.mark.more  # a threshold has loops of its own
-@pytest.mark.parametrize("case", STEPS)
+@pytest.mark.parametrize(
+    "case", mostly_soak(STEPS, lambda case: case in [("sgd", "squares"), ("saga", "logistic")])
+)
 def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(case: tuple[str, str]) -> None:
     update, name = case
     problem = PROBLEMS[name]
@@ -158,7 +160,9 @@ REACHED = [(name, update) for name in PROBLEMS for update in ("sag", "saga")]
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", mostly_more(REACHED, lambda case: case == ("squares", "saga")))
+@pytest.mark.parametrize(
+    "case", mostly_soak(REACHED, lambda case: case in [("squares", "saga"), ("softmax", "sag")])
+)
 def test_sag_and_saga_reach_the_minimiser_with_its_zeros(case: tuple[str, str]) -> None:
     name, update = case
     problem = PROBLEMS[name]
