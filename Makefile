@@ -9,8 +9,8 @@ DOCS := .venv/.docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Without stored bytecode every process that a test starts would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
-# More workers than cores: tests of fleets and of processes wait for some of their time. Each worker collects all
-# tests, which takes ten seconds, so that the quick tests have one worker less.
+# Long tests have more workers than cores, since those of fleets and of processes wait for some of their time. Each
+# worker collects all tests, which takes ten seconds, so that the quick tests have as many workers as cores.
 PYTEST := $(BIN)/python -m pytest -q --dist worksteal
 
 .PHONY: demo test test-more test-soak frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
@@ -33,7 +33,7 @@ demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets i
 	$(BIN)/levywalk demo --out levywalk-demo
 
 test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
-	$(PYTEST) -n 3
+	$(PYTEST) -n 2
 
 FRAMEWORKS := .venv/.frameworks
 $(FRAMEWORKS): $(STAMP)
