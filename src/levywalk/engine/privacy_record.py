@@ -44,9 +44,11 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
         "epsilon_at_cap": privacy.epsilon(cap),
         "updates_made": int(made.sum(axis=1).min()),
         "nodes_out_of_budget": int((made >= cap).sum(axis=1).max()),
-        "backend": f"reference, because {without_kernel(plan)}",
         "simulated": SIMULATED,
     }
+    lacking = without_kernel(plan)
+    if lacking is not None:
+        record["backend"] = f"reference, because {lacking}"
     if plan.detector is not None:
         # When the walk switches depends on the model, so the number of visits may tell something.
         epsilon = np.full(made.shape[1], record["epsilon_at_cap"])
