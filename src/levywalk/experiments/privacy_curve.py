@@ -23,7 +23,7 @@ from levywalk.updates import Update, as_update
 from levywalk.walks import Walk
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-SHORT = 20_000  # updates
+SHORT, PRIVATE_SHORT = 20_000, 2_000  # updates: fewer are done before a loop is compiled
 # Step sizes that are tried, as multiples of 1/L*; clipped gradients bear steps beyond it.
 TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
@@ -117,19 +117,20 @@ def privacy_curve(
     common: dict[str, Any] = {
         "steps": steps, "update": made, "seed": seed, "metrics": metrics, "record_every": steps,
     }  # fmt: skip
-    # A short walk without privacy is done before a loop for it would be compiled.
-    backend = "reference" if steps * replicas <= SHORT else "auto"
+    updates_made = steps * replicas
     with Bar("simulating", len(budgets) + 1, show=progress) as bar:
         for budget in (None, *budgets):
             privacy = None
             if budget is not None:
                 privacy = Privacy.calibrated(clip=clip, budget=budget, updates=cap, **settings)
+            short = SHORT if privacy is None else PRIVATE_SHORT
             size = given or _tuned(
                 network, problem, design, ranking, unit, privacy=privacy, replicas=2, **common
             )
             trace = run(
                 network, problem, design, step_size=size, privacy=privacy, replicas=replicas,
-                measure_metrics=1, progress=False, backend=backend, **common,
+                measure_metrics=1, progress=False,
+                backend="reference" if updates_made <= short else "auto", **common,
             )  # fmt: skip
             rows.append({"budget": budget, "step_size": size} | _reached(trace, ranking))
             bar.advance(1)

@@ -31,7 +31,7 @@ def room_for_normals(count: int) -> int:
 
 
 @njit(inline="always")
-def _central(q):  # type: ignore[no-untyped-def]
+def central(q):  # type: ignore[no-untyped-def]
     """Return the normal number of probability 1/2 + q, for |q| ≤ 0.425."""
     r = q * q * -1.0 + 0.180625
     above = 2509.0809287301226727 * r + 33430.575583588128105
@@ -52,7 +52,7 @@ def _central(q):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _tail(p):  # type: ignore[no-untyped-def]
+def tail(p):  # type: ignore[no-untyped-def]
     """Return minus the normal number of probability p, for p < 0.075."""
     r = math.sqrt(-math.log(p))
     if r <= 5.0:
@@ -106,8 +106,8 @@ def normals_at(found_at, middle_at, count, h):  # type: ignore[no-untyped-def]
         word = mix64(load(_SLOTS, np.uint64(0), LINE) + (h + at * SLOT))
         q = (from_bits((word >> _S12) | _ONE) - 1.5) + _HALF  # k 2⁻⁵² - 1/2 + 2⁻⁵³
         store(middle, at, q)
-        store(found, at, _central(q))
+        store(found, at, central(q))
     for j in range(count):
         q = middle[j]
         if abs(q) > _MIDDLE:
-            found[j] = math.copysign(_tail(0.5 - abs(q)), q)
+            found[j] = math.copysign(tail(0.5 - abs(q)), q)
