@@ -53,7 +53,7 @@ def assert_private_twins(kernel: lw.Trace, reference: lw.Trace) -> None:
     assert np.abs(kernel.model - reference.model).max() <= 1e-9 * size
     for name in ("distance2", "loss"):
         a, b = getattr(kernel, name), getattr(reference, name)
-        assert np.allclose(a, b, rtol=1e-8, atol=1e-9 * size**2), name
+        assert np.allclose(a, b, rtol=1e-8, atol=1e-9 * min(size, 1e100) ** 2), name
 
 
 @njit
@@ -211,7 +211,7 @@ def test_a_run_with_several_outputs_resumes_to_the_bit(tmp_path: Any) -> None:
         ({"tokens": 2}, "several tokens"),
         ({"design": lw.switching(lw.mhlj(), lw.unif_rw())}, "switching walks"),
         ({"problem": lw.LeastSquares(csr_array(FEATURES), NODE * 1.0, NODE)}, "sparse features"),
-        ({"problem": lw.LeastSquares(FEATURES.astype("f4"), NODE, NODE)}, "float32"),
+        ({"problem": SQUARES.astype("float32")}, "models of float32"),
         ({"problem": lw.LeastSquares(FEATURES, NODE * 1.0, NODE, l1=0.1)}, "l1"),
         (
             {"problem": lw.GeneralizedLinear(FEATURES, NODE * 1.0, lw.losses.HuberLoss(), NODE)},
@@ -227,13 +227,10 @@ def test_what_has_no_kernel_is_named(changed: dict[str, Any], why: str) -> None:
     said = f"privacy (clipped gradients with noise) has no kernel for {why}"
     with pytest.raises(lw.InvalidParameter) as error:
         lw.run(NETWORK, **parts, backend="kernel", **given)
-    assert "has no kernel for" in str(error.value)
-    assert why in str(error.value)
+    assert said in str(error.value)
     trace = lw.run(NETWORK, **parts, **given)
     assert trace.provenance["backend"] == "reference"
-    assert trace.provenance["privacy"]["backend"].startswith("reference, because privacy (clipped")
-    assert why in trace.provenance["privacy"]["backend"]
-    assert said.split(why)[0] in trace.provenance["privacy"]["backend"]
+    assert trace.provenance["privacy"]["backend"] == f"reference, because {said}"
 
 
 def test_updates_that_reveal_more_are_refused_before_a_backend_is_chosen() -> None:
