@@ -153,7 +153,9 @@ def _without_private_kernel(plan: RunPlan, problem: GeneralizedLinear) -> str | 
     elif has_l1(problem):
         lacking = "l1"
     elif not has_builtin_loss(problem) and not has_several_outputs(problem):
-        lacking = f"the loss {problem.sample_loss.name}, only for least squares, logistic and softmax"
+        lacking = (
+            f"the loss {problem.sample_loss.name}, only for least squares, logistic and softmax"
+        )
     if lacking is not None:
         return f"privacy (clipped gradients with noise) has no kernel for {lacking}"
     return _walk_without_kernel(plan)

@@ -34,6 +34,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.privacy.accountant import zcdp_epsilon
 
+PUBLISHED = (
+    "the published expectation over walks (Cyffers, Bellet and Upadhyay 2024), in which each "
+    "update is counted by itself: for planning; no budget and no claim uses it"
+)
 _EXACT = 1e-9  # rounding that a transition matrix may have
 _SHARE = 0.01  # of ln T/n, that the delays beyond T may add up to
 

@@ -32,9 +32,7 @@ def both(problem: Any = SQUARES, design: Any = None, privacy: Any = PUBLIC, **op
     given = {"steps": 150, "step_size": 0.05, "seed": 3, "replicas": 3, "record_every": 30}
     given |= {"record_walk": True, "record_memory": True} | options
     kernel, reference = (
-        lw.run(
-            NETWORK, problem, design or lw.unif_rw(), privacy=privacy, backend=backend, **given
-        )
+        lw.run(NETWORK, problem, design or lw.unif_rw(), privacy=privacy, backend=backend, **given)
         for backend in ("kernel", "reference")
     )
     assert_private_twins(kernel, reference)
@@ -96,7 +94,7 @@ def test_the_inverse_of_the_normal_law_holds_to_the_ends_of_its_tails() -> None:
 def test_one_output_with_counters_that_run_out() -> None:
     privacy = lw.Privacy.calibrated(clip=0.7, budget=1.0, updates=12)
     trace = both(privacy=privacy)
-    assert 0 < trace.provenance["privacy"]["nodes_out_of_budget"]
+    assert trace.provenance["privacy"]["nodes_out_of_budget"] > 0
     assert (trace.memory["privacy.releases"] == np.minimum(trace.visits, 12)).all()
     assert (trace.visits > 12).any()
     assert (trace.visits < 12).any()

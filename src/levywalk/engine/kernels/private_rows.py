@@ -40,7 +40,7 @@ class PrivateReplicas(NamedTuple):
 
 
 class PrivateRows(NamedTuple):
-    """The samples in the order of the nodes; offsets, weights and spreads by the network's nodes."""
+    """The samples by node; offsets, weights and spreads by the network's numbers of nodes."""
 
     features: Floats
     targets: Floats
