@@ -174,7 +174,7 @@ def test_softmax(classes: int) -> None:
 @pytest.mark.more
 def test_squares_of_several_outputs() -> None:
     targets = RNG.normal(size=(len(NODE), 6))
-    problem = lw.GeneralizedLinear(FEATURES, targets, lw.losses.SquaredErrors(6), NODE)
+    problem = lw.GeneralizedLinear(FEATURES, targets, lw.losses.SquaredErrors(6), NODE, ridge=0.1)
     both(problem)
 
 
