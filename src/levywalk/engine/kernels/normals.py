@@ -100,7 +100,7 @@ def normals_at(found_at, middle_at, count, h):  # type: ignore[no-untyped-def]
     """
     room = (count + LINE - 1) // LINE * LINE
     found = carray(pointer_to(found_at, np.float64), (room,))  # type: ignore[call-arg]
-    middle = carray(pointer_to(middle_at, np.float64), (room,))  # type: ignore[call-arg]
+    middle = carray(pointer_to(middle_at, np.float64), (room,))
     for j in range(0, room, LINE):
         at = np.uint64(j)
         word = mix64(load(_SLOTS, np.uint64(0), LINE) + (h + at * SLOT))
