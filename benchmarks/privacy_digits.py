@@ -71,7 +71,6 @@ def main() -> None:
                     replicas=replicas,
                     seed=seed,
                     record_every=STEPS,
-                    backend="reference",
                     measure_loss=1,
                 )
                 models = trace.model.reshape(replicas, -1, 10)

@@ -22,6 +22,7 @@ MAKERS = {
     "loop_backend": ("compiled_loop",),
     "gradient_tables": ("compiled_tables",),
     "sparse_rows": ("compiled_sparse_sgd", "compiled_sparse_lagged"),
+    "private_rows": ("compiled_private",),
     "sparse_outputs": ("compiled_outputs_sgd", "compiled_outputs_lagged"),
 }
 ALONE, GROUP = "one walker", "a group of walkers"
@@ -40,6 +41,7 @@ QUICK = {
     ("compiled_loop", 0, 0, True, False),  # the same with a walk that has a compiled twin
     ("compiled_tables", 1, 1, ALONE, 1, False, False, False),  # one walker with SAGA
     ("compiled_sparse_sgd",),
+    ("compiled_private", False),  # SGD with noise, for losses with one output
 }
 
 

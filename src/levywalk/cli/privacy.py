@@ -12,6 +12,8 @@ from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.options import Data, Important, MetricsText, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from levywalk.experiments.privacy_curve import PrivacyCurve
 
 PRIVACY_EXAMPLES = """Examples:
@@ -230,7 +232,36 @@ def _show(curves: dict[str, PrivacyCurve]) -> None:
                 ]
             table.add_row(*cells, f"{row['step_size']:.3g}", reached)
         console.print(table, markup=False)
+        _show_between_nodes(console, name, curve)
     definition = curve.privacy["definition"]
     print(f"\nThe definition: {definition}.")
     print(SIMULATED)
     print("Tuned step sizes were chosen on these data, which no ε counts.")
+
+
+def _show_between_nodes(console: Console, name: str, curve: PrivacyCurve) -> None:
+    """Print ε by the distance of two nodes, or why it is not known, against "neighbour"."""
+    from rich.table import Table
+
+    from levywalk.privacy.published_loss import PUBLISHED
+
+    found = [(row, row["between_nodes"]) for row in curve.rows if "between_nodes" in row]
+    known = [(row, between) for row, between in found if "published_epsilon" in between]
+    if not known:
+        if found:
+            print(f"{name}: no published loss between nodes: {found[0][1]['because']}")
+        return
+    most = len(known[0][1]["published_epsilon"])
+    shown = sorted({d for d in (1, 2, 3, most) if d <= most})
+    table = Table()
+    headers = ["budget ε", "composition, expected"]
+    for header in [*headers, *(f"{d} hop{'s' * (d > 1)} apart" for d in shown)]:
+        table.add_column(header, justify="right", overflow="fold")
+    for row, between in known:
+        pairs = zip(between["published_epsilon"], between["epsilon_of_the_walk"], strict=True)
+        cells = [f"{published:.3g} / {walked:.3g}" for published, walked in pairs]
+        composed = f"{between['composition_epsilon']:.3g}"
+        table.add_row(f"{row['budget']:g}", composed, *(cells[d - 1] for d in shown))
+    print(f"{name}: ε between two nodes: expected, as published / of the first walk made")
+    console.print(table, markup=False)
+    print(f"Expected, as published: {PUBLISHED}.")

@@ -78,8 +78,6 @@ def _batched(backend: str, plan: RunPlan) -> str:
 
 def without_kernel(plan: RunPlan) -> str | None:
     """Return why a plan cannot be compiled, or None if it can."""
-    if plan.method.privacy is not None:
-        return "privacy (clipped gradients with noise) has no kernel"
     if plan.meeting != "pass":
         return "tokens that are averaged when they meet have no kernel"
     if plan.links is not None:
@@ -100,6 +98,8 @@ def without_kernel(plan: RunPlan) -> str | None:
         and compiled_slope(problem.sample_loss) is None
     ):
         return f"the loss {problem.sample_loss.name} has no compiled slope (Loss.compiled)"
+    if plan.method.privacy is not None:
+        return _without_private_kernel(plan, problem)
     if is_sparse(problem.sorted_features):
         return _without_sparse_kernel(plan)
     if (
@@ -133,6 +133,32 @@ def _walk_without_kernel(plan: RunPlan) -> str | None:
             if type(walk.node_memory[name]) not in (Number, PerNode):
                 return f"the walk {walk.name} asks its neighbours for {name}, which is no number"
     return None
+
+
+def _without_private_kernel(plan: RunPlan, problem: GeneralizedLinear) -> str | None:
+    """Return why a plan with privacy cannot be compiled, or None if it can."""
+    update, lacking = plan.update, None
+    if not is_plain_sgd(update):
+        lacking = f"the update {update.name}, only for plain sgd"
+    elif getattr(update, "minibatch", None) is not None:
+        lacking = "minibatches"
+    elif plan.tokens > 1:
+        lacking = "several tokens"
+    elif len(plan.method.phases) > 1 or plan.detector is not None:
+        lacking = "switching walks"
+    elif is_sparse(problem.sorted_features):
+        lacking = "sparse features"
+    elif is_single(problem):
+        lacking = "models of float32"
+    elif has_l1(problem):
+        lacking = "l1"
+    elif not has_builtin_loss(problem) and not has_several_outputs(problem):
+        lacking = (
+            f"the loss {problem.sample_loss.name}, only for least squares, logistic and softmax"
+        )
+    if lacking is not None:
+        return f"privacy (clipped gradients with noise) has no kernel for {lacking}"
+    return _walk_without_kernel(plan)
 
 
 def _without_sparse_kernel(plan: RunPlan) -> str | None:

@@ -206,6 +206,7 @@ def _piece(job: Job) -> int:
         nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(
             samples, getattr(plan.update, "minibatch", None) or samples
         )
+        nanoseconds += 20.0 * plan.problem.dim * (plan.method.privacy is not None)
         nanoseconds *= -(-plan.walkers // job.threads)
     else:
         nanoseconds = (1e3 if job.backend == "batched" else 2e4) * plan.walkers

@@ -16,6 +16,7 @@ from levywalk.privacy import RELEASES, Privacy, zcdp_epsilon
 from levywalk.privacy.pairwise import pairwise_rho
 from levywalk.privacy.privacy import SIMULATED
 from levywalk.privacy.private_data import sensitivity
+from levywalk.privacy.published_loss import hop_distances
 from levywalk.problem import GeneralizedLinear, follows_its_loss, has_l1, is_single
 from levywalk.walks import is_plain_design
 
@@ -44,9 +45,11 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
         "epsilon_at_cap": privacy.epsilon(cap),
         "updates_made": int(made.sum(axis=1).min()),
         "nodes_out_of_budget": int((made >= cap).sum(axis=1).max()),
-        "backend": f"reference, because {without_kernel(plan)}",
         "simulated": SIMULATED,
     }
+    lacking = without_kernel(plan)
+    if lacking is not None:
+        record["backend"] = f"reference, because {lacking}"
     if plan.detector is not None:
         # When the walk switches depends on the model, so the number of visits may tell something.
         epsilon = np.full(made.shape[1], record["epsilon_at_cap"])
@@ -153,12 +156,7 @@ def _by_distance(network: Network, pairs: Floats, privacy: Privacy) -> dict[str,
     """Return the mean ε of pairs of nodes by their distance, of the first replica."""
     if privacy.adversary == "final":
         return {}
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import shortest_path
-
-    ones = np.ones(len(network.indices))
-    matrix = csr_array((ones, network.indices, network.indptr), shape=(network.n, network.n))
-    distance = shortest_path(matrix, unweighted=True).astype(np.int64)
+    distance = hop_distances(network)
     found = []
     for d in range(1, int(distance.max()) + 1):
         losses = [_epsilon(float(rho), privacy.delta) for rho in pairs[distance == d]]

@@ -145,8 +145,11 @@ def run(
     privacy
         Clip and noise of what leaves a node, and its budget: `Privacy`, or a text such as
         "clip=1,noise=20,budget=2". A node whose budget is spent passes the model on without an
-        update; ``provenance["privacy"]`` has ε at the cap and ε spent. It runs on the reference
-        backend; against "neighbour" and "final" the walk is recorded.
+        update; ``provenance["privacy"]`` has ε at the cap and ε spent. Plain SGD on linear models
+        and softmax runs compiled; other updates, minibatches, several tokens, switching walks,
+        sparse features, float32 and l1 run on the reference backend, which
+        ``provenance["privacy"]["backend"]`` explains. Against "neighbour" and "final" the walk is
+        recorded.
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
         end. If the file exists, the run is resumed from it and ends with the same bits as a run

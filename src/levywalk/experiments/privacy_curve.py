@@ -11,19 +11,35 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.engine import run
+from levywalk.errors import InvalidParameter
 from levywalk.experiments.ranking import ranking_for
 from levywalk.experiments.tuning import tuning_values
 from levywalk.network import Network
-from levywalk.privacy import Privacy, check_scores, fitted_update, scored_problem
+from levywalk.privacy import (
+    Privacy,
+    check_scores,
+    fitted_update,
+    gaussian_epsilon,
+    scored_problem,
+)
+from levywalk.privacy.published_loss import (
+    PUBLISHED,
+    hop_distances,
+    mean_by_distance,
+    published_epsilon,
+    published_pairwise_rho,
+)
 from levywalk.problem import Problem
 from levywalk.progress import Bar
+from levywalk.theory import transition
 from levywalk.trace import Trace
 from levywalk.trace.ranking import Ranking
 from levywalk.updates import Update, as_update
 from levywalk.walks import Walk
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-SHORT = 20_000  # updates
+SHORT, PRIVATE_SHORT = 20_000, 2_000  # updates: fewer are done before a loop is compiled
+MOST_NODES = 2_000  # for the published loss of all pairs
 # Step sizes that are tried, as multiples of 1/L*; clipped gradients bear steps beyond it.
 TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
@@ -37,7 +53,10 @@ class PrivacyCurve:
     rows
         One dict per budget: ``budget``, ``noise``, ``updates_at_cap``, ``epsilon_spent``,
         ``nodes_out_of_budget``, ``step_size``, ``value`` (the mean over the walks of what was
-        reached), ``low`` and ``high`` (the least and largest of them).
+        reached), ``low`` and ``high`` (the least and largest of them). Against "neighbour" also
+        ``between_nodes``: ε by the distance of two nodes, by the published formula
+        (`levywalk.privacy.published_loss`, for planning alone) and for the first of the walks, and
+        ε of the expected number of updates by composition; or ``because``, why not.
     without
         The same without privacy, with the keys ``step_size``, ``value``, ``low`` and ``high``.
     quantity, higher_is_better
@@ -117,21 +136,23 @@ def privacy_curve(
     common: dict[str, Any] = {
         "steps": steps, "update": made, "seed": seed, "metrics": metrics, "record_every": steps,
     }  # fmt: skip
-    # A short walk without privacy is done before a loop for it would be compiled.
-    backend = "reference" if steps * replicas <= SHORT else "auto"
     with Bar("simulating", len(budgets) + 1, show=progress) as bar:
         for budget in (None, *budgets):
             privacy = None
             if budget is not None:
                 privacy = Privacy.calibrated(clip=clip, budget=budget, updates=cap, **settings)
+            short = SHORT if privacy is None else PRIVATE_SHORT
             size = given or _tuned(
                 network, problem, design, ranking, unit, privacy=privacy, replicas=2, **common
             )
             trace = run(
                 network, problem, design, step_size=size, privacy=privacy, replicas=replicas,
-                measure_metrics=1, progress=False, backend=backend, **common,
+                measure_metrics=1, progress=False,
+                backend="reference" if steps * replicas <= short else "auto", **common,
             )  # fmt: skip
             rows.append({"budget": budget, "step_size": size} | _reached(trace, ranking))
+            if privacy is not None and privacy.adversary == "neighbour":
+                rows[-1]["between_nodes"] = _between_nodes(network, problem, design, privacy, trace)
             bar.advance(1)
     shared = {key: v for key, v in first.told().items() if key not in ("noise", "budget")}
     return PrivacyCurve(
@@ -154,6 +175,33 @@ def _reached(trace: Trace, ranking: Ranking) -> dict[str, Any]:
     said = trace.provenance.get("privacy", {})
     spent = ("noise", "updates_at_cap", "epsilon_spent", "nodes_out_of_budget")
     return found | {key: said[key] for key in spent if key in said}
+
+
+def _between_nodes(
+    network: Network, problem: Problem, design: Walk, privacy: Privacy, trace: Trace
+) -> dict[str, Any]:
+    """Return ε between two nodes by their distance: as published, and of the first walk."""
+    said, steps = trace.provenance["privacy"], int(trace.step[-1])
+    if "epsilon_by_distance" not in said:
+        return {"because": said["because"]}
+    counts = np.diff(problem.offsets)  # type: ignore[attr-defined]
+    if privacy.adjacency == "sample" and counts.min() < counts.max():
+        return {"because": "nodes with different numbers of samples have different noise"}
+    if network.n > MOST_NODES:
+        return {"because": f"{network.n} nodes are too many for a matrix of all pairs"}
+    try:
+        pairs = published_pairwise_rho(transition(network, problem, design), steps, privacy.noise)
+    except InvalidParameter as error:
+        return {"because": str(error)}
+    rho = mean_by_distance(pairs, hop_distances(network))
+    expected = math.sqrt(steps / network.n) / privacy.noise
+    return {
+        "published_rho": rho,
+        "published_epsilon": [published_epsilon(r, privacy.noise, privacy.delta) for r in rho],
+        "published_is": PUBLISHED,
+        "epsilon_of_the_walk": said["epsilon_by_distance"],
+        "composition_epsilon": gaussian_epsilon(expected, privacy.delta),
+    }
 
 
 def _tuned(

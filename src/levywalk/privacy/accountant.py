@@ -71,8 +71,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(found) / _UP
 
 
-def zcdp_epsilon(rho: float, delta: float) -> float:
+def zcdp_epsilon(rho: float, delta: float, largest_order: float = math.inf) -> float:
     """Return an ε for which every ρ-zCDP mechanism is (ε, δ)-DP.
+
+    If Rényi divergences are known up to an order alone, no larger one is used.
 
     Examples
     --------
@@ -87,5 +89,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         rest = math.log(1.0 / (order * delta)) / (order - 1.0) + math.log1p(-1.0 / order)
         return order * rho + rest
 
-    found = minimize_scalar(bound, bounds=(-12.0, 24.0), method="bounded", options={"xatol": 1e-9})
+    high = min(24.0, math.log(largest_order - 1.0)) if largest_order < math.inf else 24.0
+    found = minimize_scalar(bound, bounds=(-12.0, high), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun)) * _UP

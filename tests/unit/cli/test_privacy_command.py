@@ -13,6 +13,7 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.experiments.spec import check_experiment
 from levywalk.privacy import as_privacy, check_scores
+from levywalk.privacy.published_loss import published_epsilon, published_pairwise_rho
 
 RUNNER = CliRunner()
 QUICK = ["--steps", "60", "--replicas", "2", "--step-size", "0.001"]
@@ -56,6 +57,55 @@ def test_settings_reach_every_design() -> None:
     for curve in found.values():
         assert curve["privacy"]["adjacency"] == "node"
         assert curve["privacy"]["delta"] == 1e-6
+
+
+def test_against_one_neighbour_the_published_loss_is_shown_and_said_to_be_no_claim() -> None:
+    words = ["privacy", "ring:11", "--data", "homogeneous", "--steps", "1100", "--replicas", "1"]
+    words += ["--step-size", "0.001", "--budgets", "1,8", "--clip", "2"]
+    words += ["--settings", "adversary=neighbour,scores=public"]
+    done = typed(*words)
+    assert done.exit_code == 0, done.output
+    assert "UnifRW: ε between two nodes: expected, as published / of the first walk" in done.output
+    assert "each update is counted by itself" in done.output
+    assert "no budget and no claim uses it" in done.output
+    rows = json.loads(typed(*words, "--json").stdout)["designs"]["UnifRW"]["budgets"]
+    chain = lw.transition(lw.ring(11), lw.homogeneous(11), lw.unif_rw())
+    for row in rows:
+        between = row["between_nodes"]
+        rho = published_pairwise_rho(chain, 1100, row["noise"])[0, 1:6]
+        assert between["published_rho"] == pytest.approx(rho)
+        assert between["published_epsilon"] == pytest.approx(
+            [published_epsilon(value, row["noise"], 1e-5) for value in rho]
+        )
+        assert between["composition_epsilon"] == pytest.approx(
+            lw.Privacy(clip=2.0, noise=row["noise"]).epsilon(100)
+        )
+        assert len(between["epsilon_of_the_walk"]) == 5
+        assert row["updates_at_cap"] == 200  # budgets are those of composition
+
+
+@pytest.mark.parametrize(
+    ("network", "settings", "design", "why"),
+    [
+        (NETWORK, "adversary=neighbour", "unif_rw", "declare L_v by scores='public'"),
+        (NETWORK, "adversary=neighbour,scores=public", "mhlj", "without jumps"),
+        ("star:12", "adversary=neighbour,scores=public", "simple_rw", "must be symmetric"),
+        ("ring:30", "adversary=neighbour,scores=public", "unif_rw", "steps must be at least"),
+        (NETWORK, "scores=public", "unif_rw", None),
+    ],
+)
+def test_where_the_published_loss_does_not_hold_the_reason_is_said(
+    network: str, settings: str, design: str, why: str | None
+) -> None:
+    words = [network, *QUICK, "--data", "homogeneous", "--budgets", "1", "--designs", design]
+    done = typed("privacy", *words, "--settings", settings)
+    assert done.exit_code == 0, done.output
+    assert "as published" not in done.output
+    if why is None:
+        assert "between nodes" not in done.output
+    else:
+        assert "no published loss between nodes: " in done.output
+        assert why in done.output
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def private_run(privacy, **options):
     network = lw.ring(8)
     problem = lw.homogeneous(8, dim=2, seed=1)
     given = {"design": lw.unif_rw(), "steps": 200, "step_size": 0.01} | options
+    given |= {"backend": "reference"}
     return lw.run(network, problem, seed=3, privacy=privacy, **given)
 
 

@@ -47,14 +47,15 @@ def releases(walk, weights=None, privacy=PRIVACY, seed=4):
     return release
 
 
-def test_private_sgd_is_the_plain_loop():
-    trace = run()
+@pytest.mark.parametrize("backend", ["reference", "kernel"])
+def test_private_sgd_is_the_plain_loop(backend):
+    trace = run(backend=backend)
     release, x = releases(trace.walk[0]), np.zeros(DIM)
     for t, v in enumerate(trace.walk[0]):
         x = x - 0.05 * release(t, v, x)
     assert trace.model[0] == pytest.approx(x, rel=1e-10)
-    assert trace.provenance["backend"] == "reference"
-    assert "has no kernel" in trace.provenance["privacy"]["backend"]
+    assert trace.provenance["backend"] == backend
+    assert "backend" not in trace.provenance["privacy"]
 
 
 def test_weights_come_before_the_clip():
@@ -105,9 +106,10 @@ def test_the_walk_is_that_of_a_run_without_privacy():
     assert (run().walk == run(privacy=None, backend="reference").walk).all()
 
 
-def test_a_node_whose_budget_is_spent_passes_the_model_on_as_it_is():
+@pytest.mark.parametrize("backend", ["reference", "kernel"])
+def test_a_node_whose_budget_is_spent_passes_the_model_on_as_it_is(backend):
     privacy = lw.Privacy.calibrated(clip=0.5, budget=1.0, updates=4)
-    trace = run(privacy=privacy, steps=100, record_every=1, record_memory=True)
+    trace = run(privacy=privacy, steps=100, record_every=1, record_memory=True, backend=backend)
     walk, counted = trace.walk[0], np.zeros(N, int)
     release, x = releases(walk, privacy=privacy), np.zeros(DIM)
     for t, v in enumerate(walk):
@@ -175,23 +177,24 @@ def test_replicas_do_not_depend_on_each_other():
     assert len({tuple(model) for model in four.model}) == 4
 
 
-def test_a_private_run_resumes_bit_by_bit(tmp_path):
+@pytest.mark.parametrize("update", [lw.sgd(), lw.saga()])  # compiled, and not
+def test_a_private_run_resumes_bit_by_bit(update, tmp_path):
     def stop(seen):
         if seen["step"] == 30:
             raise RuntimeError("enough")
 
     privacy = lw.Privacy.calibrated(clip=0.5, budget=1.0, updates=8)
     options = {"privacy": privacy, "record_every": 10, "replicas": 2}
-    whole = run(lw.saga(), callbacks=[print], **options)
+    whole = run(update, callbacks=[print], **options)
     file = tmp_path / "state.npz"
     with pytest.raises(lw.CallbackError):
-        run(lw.saga(), callbacks=[stop], resume=file, **options)
-    again = run(lw.saga(), callbacks=[print], resume=file, **options)
+        run(update, callbacks=[stop], resume=file, **options)
+    again = run(update, callbacks=[print], resume=file, **options)
     assert again.provenance["resumed_at"] == [30]
     assert (again.model == whole.model).all()
     assert again.provenance["privacy"] == whole.provenance["privacy"]
     with pytest.raises(lw.ResumeError, match="privacy"):
-        run(lw.saga(), callbacks=[print], resume=file, **(options | {"privacy": PRIVACY}))
+        run(update, callbacks=[print], resume=file, **(options | {"privacy": PRIVACY}))
 
 
 def test_a_state_with_more_updates_than_the_budget_is_refused(tmp_path):
@@ -253,11 +256,6 @@ def test_a_step_size_from_the_data_is_refused():
     with pytest.raises(lw.InvalidParameter, match="step_size = 'theory' depends on the largest"):
         run(step_size="theory")
     run(step_size="theory", privacy=lw.Privacy(clip=0.5, noise=3.0, scores="public"))
-
-
-def test_the_kernel_is_refused_with_a_reason():
-    with pytest.raises(lw.InvalidParameter, match=r"privacy .* has no kernel"):
-        run(backend="kernel")
 
 
 def test_compare_takes_privacy_and_says_that_tuning_is_not_counted():

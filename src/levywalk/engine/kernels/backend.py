@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
 from levywalk.draws import expanded_keys
 from levywalk.engine.backends import has_builtin_loss, is_plain_sgd
 from levywalk.engine.kernels import tables, walkers
 from levywalk.engine.kernels.loop_backend import Loop
 from levywalk.engine.kernels.pieces import Pieces
+from levywalk.engine.kernels.private_backend import PrivateWalk
 from levywalk.engine.kernels.sparse_backend import SparseWalk
 from levywalk.engine.kernels.vector_backend import Walkers
 from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, walks_ahead
@@ -31,6 +34,8 @@ class KernelBackend:
     def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
         assert isinstance(plan.problem, GeneralizedLinear)
         self.plan, self.keys = plan, expanded_keys(plan.keys)
+        if plan.noise_keys is not None:  # behind those of the walk
+            self.keys = np.hstack([self.keys, expanded_keys(plan.noise_keys)])
         self._make = _maker(plan, plan.problem, plain)
         self.side_by_side = not isinstance(self._make, Loop)
 
@@ -54,6 +59,8 @@ def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
     """Return what advances a plan: a vector loop if one exists for it, else the plain loop."""
     if is_plain_in_pieces(plan.phases[0].bound.walk):
         return Pieces(plan, lambda piece: _maker(piece, problem, plain))
+    if plan.method.privacy is not None:
+        return PrivateWalk(plan, problem)
     if is_sparse(problem.sorted_features):
         return SparseWalk(plan, problem)
     if not plain and _side_by_side(plan, problem):
