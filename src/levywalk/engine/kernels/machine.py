@@ -29,11 +29,16 @@ class Shape(NamedTuple):
 
     bits: int
     group: int
+    wide: int
     chunk: int
 
 
 config: Any = numba_config  # numba makes its attributes at run time
-SHAPES = {512: Shape(512, 8, 8), 256: Shape(256, 4, 4), 128: Shape(128, 2, 2)}
+SHAPES = {
+    512: Shape(512, 8, 8, 8),
+    256: Shape(256, 4, 8, 4),
+    128: Shape(128, 2, 8, 2),
+}
 
 
 @cache
