@@ -447,9 +447,7 @@ def totals_of(builder: Any, rows: list[list[Any]]) -> Any:
     for k in range(0, len(rows), 2):
         one, other = rows[k], rows[min(k + 1, len(rows) - 1)]
         low, high = (
-            builder.fadd(
-                *(builder.shuffle_vector(*both, order([j, j + 2])) for j in (0, 1))
-            )
+            builder.fadd(*(builder.shuffle_vector(*both, order([j, j + 2])) for j in (0, 1)))
             for both in zip(one, other, strict=True)
         )
         found.append(builder.fadd(low, high))

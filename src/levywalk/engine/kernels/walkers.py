@@ -59,6 +59,7 @@ from levywalk.engine.kernels.vectors import (
     LINE,
     below,
     choose,
+    forget,
     load,
     lowest,
     multiply_add,
@@ -400,7 +401,7 @@ def compiled_walkers(
                 if FETCH_NODES and ALONE and not IID:
                     prefetch(edges, places[only(v)] >> S32)
 
-                first_cut, last_cut = cuts[0], cuts[last]
+                before_first, last_cut = cuts[0] - BIT, cuts[last]
 
                 now = np.uint64(t) * STEP
                 group = _NEVER
@@ -452,6 +453,8 @@ def compiled_walkers(
                         if HELD:
                             held = held_advance(nodes, v, held, change, shrink, RIDGE, CHUNK)
                         else:
+                            if not ALONE:
+                                forget()
                             advance(
                                 nodes, node, model, i, change, shrink, lines, RIDGE, LINES, CHUNK
                             )
@@ -573,20 +576,20 @@ def compiled_walkers(
                                 accepted = unit(fraction) * mine < theirs
                                 lanes[CHANCES + lane] = _SURE if accepted else _NEVER
                             threshold = load(lanes, CHANCES, WIDTH)
-                        accept = below(chance, threshold)
 
-                        # Jump: the first hop is a proposal that is always accepted
+                        # Jump: the first hop is a proposal that is always accepted. A threshold
+                        # says so, because a mask is packed and unpacked between two branches.
                         if jumps:
                             if AHEAD:
                                 h = load(own, HASHED + i, WIDTH)
                             jump = h >> S11
                             jumping = below(jump, last_cut)
-                            more = which(jumping) & ~which(below(jump, first_cut))
+                            more = which(jumping & below(before_first, jump))
                             if more > 0:
                                 store(lanes, JUMPS, jump)
                                 store(lanes, HASHES, h)
-                            accept = accept | jumping
-                        new = choose(accept, u, v)
+                            threshold = choose(jumping, _SURE, threshold)
+                        new = choose(below(chance, threshold), u, v)
 
                     store(node, i, new)
                     if not GUESS:
