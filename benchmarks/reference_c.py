@@ -36,7 +36,7 @@ VECTORS = {
 }
 BY_HAND, GATHERS, CHEAP = VECTORS
 # For registers of so many bits: what to compile for, and what the compiler must define. With 128
-# bits C may use the instructions that the kernels may use in benchmarks.widths: three operands and a
+# bits C may use what the kernels may use in benchmarks.widths: instructions of three operands and a
 # fused multiply-add, in registers of two numbers.
 _NARROW = ("-march=x86-64-v2", "-mavx", "-mfma", "-mprefer-vector-width=128")
 WIDTHS = {

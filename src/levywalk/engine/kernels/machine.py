@@ -34,7 +34,7 @@ from levywalk.errors import InvalidParameter
 
 
 class Shape(NamedTuple):
-    """How many walkers a group and a wide group have, and how many numbers one instruction handles."""
+    """How many walkers a group and a wide group have, and how many numbers an instruction has."""
 
     bits: int
     group: int

@@ -103,7 +103,7 @@ SAMPLES = TARGET  # of many samples: the first and how many, in one word
 # What a walker has of its own, in rows of one array: a loop that needs many addresses at once has
 # too few registers for them, and these differ by constants. The rows are its node, its transfers,
 # hops, the halves of its expanded key, and what was prepared for its next decision while other
-# walkers take their turn: the hash of the step, the fraction of the proposal, and the edge proposed.
+# walkers take their turn: the hash of the step, the proposal's fraction, and the edge proposed.
 MOST = 64  # walkers that take turns
 _OWN_ROWS = 8
 NODE, MOVES, HOPS, HALF, OTHER, HASHED, CHANCE, PROPOSED = (
