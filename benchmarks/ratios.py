@@ -22,7 +22,8 @@ _KINDS = {
 
 def ratio_table(results: Mapping[str, Any]) -> list[str]:
     """Return the table, in one part, or nothing if the widths were not measured."""
-    rows = results["sections"].get("widths", {"rows": []})["rows"]
+    section = results["sections"].get("widths", {"rows": []})
+    rows = section["rows"]
     if not rows:
         return []
     cases: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -46,6 +47,8 @@ def ratio_table(results: Mapping[str, Any]) -> list[str]:
         for title, kind in _KINDS.items():
             cells = [_cell(cases, f"{width}, {network}, {kind}") for network in networks]
             lines.append(f"| {width} | {title} | {' | '.join(cells)} |")
+    if section.get("about"):  # measured apart from the rest
+        lines += ["", section["about"]]
     return ["\n".join(lines) + "\n"]
 
 

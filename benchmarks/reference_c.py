@@ -26,8 +26,7 @@ from levywalk.engine.walk_shares import WalkNotes
 from levywalk.problem import Logistic
 
 HERE = Path(__file__).parent
-BASE = ("-O3", "-march=native")
-FLAGS = {"C -O3": BASE, "C -O3 -ffast-math": (*BASE, "-ffast-math")}
+FLAGS = {"C -O3": ("-O3",), "C -O3 -ffast-math": ("-O3", "-ffast-math")}
 PLAIN, FAST = FLAGS
 # Walkers side by side, by hand; the last reads other random numbers and makes another walk.
 VECTORS = {
@@ -36,12 +35,14 @@ VECTORS = {
     "C by hand, cheapest draws": ("-DCHEAP=1",),
 }
 BY_HAND, GATHERS, CHEAP = VECTORS
-# For registers of so many bits: what to compile for, and what the compiler must define. A machine
-# without AVX is told from others by the instructions that the compiler may use.
+# For registers of so many bits: what to compile for, and what the compiler must define. With 128
+# bits C may use what the kernels may use in benchmarks.widths: instructions of three operands and a
+# fused multiply-add, in registers of two numbers.
+_NARROW = ("-march=x86-64-v2", "-mavx", "-mfma", "-mprefer-vector-width=128")
 WIDTHS = {
     512: (("-march=native",), "__AVX512DQ__"),
     256: (("-march=native", "-mno-avx512f"), "__AVX2__"),
-    128: (("-march=x86-64-v2",) if platform.machine() == "x86_64" else ("-march=native",), ""),
+    128: (_NARROW if platform.machine() == "x86_64" else ("-march=native",), ""),
 }
 _MOST = 64  # walkers in one call
 
@@ -76,10 +77,12 @@ class ReferenceC:
         return needed in said.stdout
 
     def build(self, dim: int, name: str) -> Any:
-        """Return the compiled function ``chain`` for a dimension, under the flags of `FLAGS`."""
-        chain = self._library(
-            "chain", f"{dim}_{list(FLAGS).index(name)}", (*FLAGS[name], f"-DDIM={dim}")
-        ).chain
+        """Return the compiled function ``chain`` for a dimension, under the flags of `FLAGS`, for
+        the width that the kernels use.
+        """
+        bits = vector_bits()
+        flags = (*FLAGS[name], *WIDTHS[bits][0], f"-DDIM={dim}")
+        chain = self._library("chain", f"{bits}_{dim}_{list(FLAGS).index(name)}", flags).chain
         chain.argtypes = [
             _WORD,
             _WORD,

@@ -126,21 +126,19 @@ class KernelWalkShare(Share):
     ) -> None:
         from levywalk.engine.kernels import walkers
         from levywalk.engine.kernels.machine import shape
+        from levywalk.engine.kernels.tables import parts_of, widths_of
 
         self.record, self.tables, self.course = record, tables, course
         case = (0, False, False, iid, reach)
-        _, group, chunk = shape()
-        whole = rows.start + (rows.stop - rows.start) // group * group
-        parts = ((group, slice(rows.start, whole)), (1, slice(whole, rows.stop)))
+        parts = parts_of(rows.start, rows.stop, widths_of(0, walkers.WALK, iid))
         self.parts = [
             (
-                walkers.compiled_walkers(walkers.WALK, width, chunk, *case),
+                walkers.compiled_walkers(walkers.WALK, width, shape().chunk, *case),
                 part,
                 expanded_keys(walk_keys[part]),
                 walkers.scratch(tables, course(0, 1), width),
             )
             for width, part in parts
-            if part.stop > part.start
         ]
 
     def advance(self, marks: Ints, column: int) -> None:

@@ -97,8 +97,13 @@ QUICK = {
 }
 
 
-# On every machine a group has as many walkers as an instruction has numbers; others go alone.
-WIDTHS = [(width, kind.chunk) for kind in machine.SHAPES.values() for width in (1, kind.group)]
+# On every machine a group has as many walkers as an instruction has numbers, or is a wide one;
+# others go alone.
+WIDTHS = [
+    (width, kind.chunk)
+    for kind in machine.SHAPES.values()
+    for width in sorted({1, kind.group, kind.wide})
+]
 
 
 @pytest.mark.parametrize(

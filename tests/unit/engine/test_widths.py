@@ -18,7 +18,7 @@ import hashlib
 import numpy as np, levywalk as lw
 rng, digest = np.random.default_rng(0), hashlib.sha256()
 def add(problem, update=None):
-    for replicas in (11, 1):
+    for replicas in (13, 1):  # wide groups, groups and single walkers
         trace = lw.run(lw.ring(30), problem, lw.mhlj(p_jump=0.2), steps=300, step_size=0.002,
                        replicas=replicas, record_walk=True, update=update, progress=False)
         for array in (trace.walk, trace.transfers, trace.hops, trace.model):

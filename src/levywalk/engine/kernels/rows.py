@@ -115,6 +115,15 @@ class Row:
 
     def dot(self, a: Any, x: Any) -> Any:
         """Return the sums of positions j and j + 4 of the products of two rows, j = 0, …, 3."""
+        found = self.sums(a, x)
+        return found[0] if len(found) == 1 else _joined(self.builder, *found)
+
+    def sums(self, a: Any, x: Any) -> list[Any]:
+        """Return what `dot` returns, in one vector or in two of two numbers each.
+
+        They stay apart for registers of two numbers: a vector of four would be split again, and
+        where the machine has registers of four, numbers would go from one to the other and back.
+        """
         sets = _SETS if self.constant == LONG else 1
         sums = {
             (which, part): cgutils.alloca_once_value(self.builder, self.zeros())
@@ -149,9 +158,8 @@ class Row:
                 builder.shuffle_vector(all_eight, nothing, order(list(range(k, k + 4))))
                 for k in (0, 4)
             ]
-        if len(totals) == 4:
-            totals = [_joined(builder, *totals[:2]), _joined(builder, *totals[2:])]
-        return builder.fadd(*totals)
+        half = len(totals) // 2
+        return [builder.fadd(totals[k], totals[half + k]) for k in range(half)]
 
     def _add_product(self, total: Any, a: Any, x: Any, line: Any, part: int, begun: bool) -> None:
         builder = self.builder
@@ -280,7 +288,7 @@ def dots(
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = Row(builder, args[4], unrolled, numbers)
         pairs = _group(context, row, sig.args, args[:3], args[3], count)
-        return lane_totals(builder, [row.dot(a, x) for a, x in pairs])
+        return totals_of(builder, [row.sums(a, x) for a, x in pairs])
 
     given = (nodes, at, model, types.uint64, types.uint64, width, constant, chunk)
     return lanes(*given), build
@@ -325,7 +333,7 @@ def held_dot(typing: Any, nodes: Any, at: Any, model: Any, chunk: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = Row(builder, None, lines, chunk.literal_value)
         theirs = _row_of(context, builder, sig.args[0], args[0], args[1], lines)
-        return lane_totals(builder, [row.dot(theirs, args[2])])
+        return totals_of(builder, [row.sums(theirs, args[2])])
 
     return Lanes(types.float64, 1)(nodes, at, model, chunk), build
 
@@ -429,6 +437,25 @@ def total_of(typing: Any, four: Any) -> Any:
         return builder.extract_element(lane_totals(builder, [args[0]]), ir.Constant(_I32, 0))
 
     return types.float64(four), build
+
+
+def totals_of(builder: Any, rows: list[list[Any]]) -> Any:
+    """Return (0 + 1) + (2 + 3) of what `Row.sums` returned for each row, one per lane."""
+    if len(rows[0]) == 1:
+        return lane_totals(builder, [four for (four,) in rows])
+    found = []
+    for k in range(0, len(rows), 2):
+        one, other = rows[k], rows[min(k + 1, len(rows) - 1)]
+        low, high = (
+            builder.fadd(*(builder.shuffle_vector(*both, order([j, j + 2])) for j in (0, 1)))
+            for both in zip(one, other, strict=True)
+        )
+        found.append(builder.fadd(low, high))
+    while len(found) > 1:
+        found = [_joined(builder, *found[k : k + 2]) for k in range(0, len(found), 2)]
+    if found[0].type.count == len(rows):
+        return found[0]
+    return builder.shuffle_vector(found[0], found[0], order(list(range(len(rows)))))
 
 
 def lane_totals(builder: Any, rows: list[Any]) -> Any:

@@ -46,6 +46,9 @@ _NEAR_TURNS, _FAR_TURNS = 32, 64
 # are advanced one by one, since they do not have to wait for memory.
 _MODELS = 16 * 2**10
 _WIDEST = 20
+# Wide groups share what a loop does once for each group; with longer records there is less of it,
+# and more code to compile.
+_WIDE_LINES = 2
 _WORD = 2**32
 _NEARBY = np.uint64(2)
 
@@ -65,6 +68,32 @@ def kind_of(problem: GeneralizedLinear | None) -> int:
 def width_of(lines: int) -> int:
     """Return how many walkers to advance at once in vector lanes."""
     return shape().group if lines <= _WIDEST else 1
+
+
+def widths_of(lines: int, kind: int, iid: bool) -> tuple[int, ...]:
+    """Return the groups into which replicas are divided, the largest first and single ones last."""
+    width = width_of(lines)
+    wide = kind != MANY and not iid and lines <= _WIDE_LINES
+    return tuple(dict.fromkeys((shape().wide if wide else width, width, 1)))
+
+
+def parts_of(start: int, stop: int, widths: tuple[int, ...]) -> list[tuple[int, slice]]:
+    """Return which replicas are advanced in groups of which width; empty parts are left out.
+
+    Examples
+    --------
+    >>> parts_of(0, 21, (8, 4, 1))
+    [(8, slice(0, 16, None)), (4, slice(16, 20, None)), (1, slice(20, 21, None))]
+    >>> parts_of(3, 7, (8, 4, 1))
+    [(4, slice(3, 7, None))]
+    """
+    parts = []
+    for width in widths:
+        end = start + (stop - start) // width * width
+        if end > start:
+            parts.append((width, slice(start, end)))
+        start = end
+    return parts
 
 
 def pack(

@@ -30,7 +30,8 @@ class Walkers:
         lines = self.tables.lines if self.tables.lines <= SHORT else 0
         ridge, iid = problem.ridge > 0.0, self.phase.bound.table is not None
         self.case = (lines, is_logistic(problem), ridge, iid, reach)
-        self.kind, self.width = tables.kind_of(problem), tables.width_of(self.tables.lines)
+        self.kind = tables.kind_of(problem)
+        self.widths = tables.widths_of(self.tables.lines, self.kind, iid)
 
     def compiled(self, width: int) -> Callable[..., None]:
         """Return the loop for this number of walkers per group."""
@@ -54,7 +55,6 @@ class WalkersBlock:
     def __init__(self, made: Walkers, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
         self.constant = None if made.plan.scheduled else made.course(0, 1)
-        whole = len(keys) - len(keys) % made.width
         self.rows = walkers.Rows(
             keys,
             scale,
@@ -74,8 +74,7 @@ class WalkersBlock:
                 part_of(self.rows, part),
                 walkers.scratch(made.tables, course, width),
             )
-            for width, part in ((made.width, slice(0, whole)), (1, slice(whole, len(keys))))
-            if part.stop > part.start
+            for width, part in tables.parts_of(0, len(keys), made.widths)
         ]
 
     def through(self, start: int, marks: Ints) -> Standings:

@@ -22,6 +22,7 @@ operation is rounded in the same way, in the order in which it is written.
 ``bits``, ``from_bits``               the bits of floats as integers, and back
 ``only(lanes)``, ``single(number)``   the number of one lane, and one lane of a number
 ``settled(lane)``                     the same lane, computed here and not later
+``forget()``                          read again what was read before; it writes no instruction
 ``prefetch(array, i)``                load the cache line of ``array[i]`` in advance
 ====================================  ==============================================================
 
@@ -331,6 +332,22 @@ def settled(typing: Any, lane: Any) -> Any:
         return spread(builder, builder.call(nothing, [number]), 1)
 
     return lane(lane), build
+
+
+@intrinsic
+def forget(typing: Any) -> Any:
+    """Let what was read from memory be read again, where the compiler would keep it.
+
+    A group of walkers reads more numbers than there are registers. To keep them, the compiler
+    writes them to memory and reads them from there, which is more work than to read them again.
+    """
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(ir.InlineAsm(kind, "", "~{memory}", side_effect=True), [])
+        return context.get_dummy_value()
+
+    return types.void(), build
 
 
 @intrinsic

@@ -59,6 +59,7 @@ from levywalk.engine.kernels.vectors import (
     LINE,
     below,
     choose,
+    forget,
     load,
     lowest,
     multiply_add,
@@ -79,8 +80,10 @@ from levywalk.engine.kernels.words import (
     MINIBATCH,
     S11,
     S32,
+    STEP,
     ULP,
     divide,
+    hash_at,
     propose,
     slot_word,
     step_hash,
@@ -96,6 +99,16 @@ ASKED = 4
 # The head of a record, before the features; the layout `WALK` has only the place.
 TARGET, WEIGHT, RATIO, PLACE = range(HEAD)  # the first two are read together
 SAMPLES = TARGET  # of many samples: the first and how many, in one word
+
+# What a walker has of its own, in rows of one array: a loop that needs many addresses at once has
+# too few registers for them, and these differ by constants. The rows are its node, its transfers,
+# hops, the halves of its expanded key, and what was prepared for its next decision while other
+# walkers take their turn: the hash of the step, the proposal's fraction, and the edge proposed.
+MOST = 64  # walkers that take turns
+_OWN_ROWS = 8
+NODE, MOVES, HOPS, HALF, OTHER, HASHED, CHANCE, PROPOSED = (
+    np.uint64(row * MOST) for row in range(_OWN_ROWS)
+)
 
 _HELD = 3  # lines up to which a single walker's model stays in registers
 
@@ -172,18 +185,10 @@ class Scratch(NamedTuple):
     at a cache line.
     """
 
-    node: Words64
-    moves: Words64
-    hops: Words64
-    a: Words64  # the halves of the expanded keys
-    b: Words64
+    own: Words64  # a row of `MOST` words for each of `NODE`, `MOVES`, …
     scale: Floats  # 0: the model has overflowed before and is frozen
     model: Floats
     cuts: Words64
-    # What was prepared for a walker's next decision, while other walkers take their turn.
-    hashes: Words64
-    totals_of_hops: Words64
-    proposed: Words64
     # Buffers of one group, to exchange numbers between lanes and single walkers.
     gradient: Floats
     partials: Floats
@@ -204,17 +209,10 @@ def scratch(tables: Tables, course: Course, width: int) -> Scratch:
         return _aligned(count).view(np.uint64)
 
     return Scratch(
-        node=words(batch),
-        moves=words(batch),
-        hops=words(batch),
-        a=words(batch),
-        b=words(batch),
+        own=words(_OWN_ROWS * MOST),
         scale=_aligned(batch),
         model=_aligned(batch * row),
         cuts=np.zeros(max(len(course.distances), 1), np.uint64),
-        hashes=words(batch),
-        totals_of_hops=words(batch),
-        proposed=words(batch),
         gradient=_aligned(LINE * row),
         partials=_aligned(4 * LINE),
         slopes=_aligned(LINE),
@@ -311,16 +309,11 @@ def compiled_walkers(
             stride = np.uint64(HEAD)
         spread = BIT if APART else stride  # distance between two places
 
-        node, moves, hops = scratch.node, scratch.moves, scratch.hops
-        first_half, second_half, scale = scratch.a, scratch.b, scratch.scale
+        own, scale = scratch.own, scratch.scale
+        node = own  # its first row
         model, cuts, lanes = scratch.model, scratch.cuts, scratch.lanes
         gradient, partials, slopes = scratch.gradient, scratch.partials, scratch.slopes
-        hashes, totals_of_hops, proposals = (
-            scratch.hashes,
-            scratch.totals_of_hops,
-            scratch.proposed,
-        )
-        batch, last = len(node), len(cuts) - 1
+        batch, last = 1 if ALONE else tables.batch, len(cuts) - 1
         if KIND == WALK:
             first_visit, observable = diary.first_visit, diary.observable
             note_first, note_dwell = first_visit.shape[1] > 0, diary.dwell
@@ -333,9 +326,11 @@ def compiled_walkers(
             for w in range(size):
                 r = begin + w
                 node[w] = np.uint64(rows.node[r])
-                first_half[w], second_half[w] = rows.keys[r, 0], rows.keys[r, 1]
+                at = np.uint64(w)
+                own[HALF + at], own[OTHER + at] = rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
-                hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
+                own[HOPS + at] = np.uint64(rows.hops[r])
+                own[MOVES + at] = np.uint64(rows.transfers[r])
                 if KIND == WALK:
                     previous[w] = np.uint64(diary.previous[r])
                     longest_at[w] = np.uint64(diary.longest_at[r])
@@ -354,22 +349,23 @@ def compiled_walkers(
             mark = 0
             if ALONE:
                 v = load(node, 0, WIDTH)
-                half, other_half = load(first_half, 0, WIDTH), load(second_half, 0, WIDTH)
+                half, other_half = load(own, HALF, WIDTH), load(own, OTHER, WIDTH)
                 rate = load(scale, 0, WIDTH)
             if HELD:
                 held = load(model, 0, NUMBERS)
-            lead = size // WIDTH // 2 * WIDTH
+            end = np.uint64(size)
+            lead = np.uint64(size // WIDTH // 2 * WIDTH)
             if AHEAD:
-                for group in range(0, lead, WIDTH):
-                    i = np.uint64(group)
+                for first in range(0, size // WIDTH // 2 * WIDTH, WIDTH):
+                    i = np.uint64(first)
                     h = step_hash(
-                        load(first_half, i, WIDTH), load(second_half, i, WIDTH), np.uint64(start)
+                        load(own, HALF + i, WIDTH), load(own, OTHER + i, WIDTH), np.uint64(start)
                     )
                     place = pick(places, node, i, load(node, i, WIDTH), spread, AT_PLACE)
                     total, proposed = propose(slot_word(h, HOP), place)
-                    store(hashes, i, h)
-                    store(totals_of_hops, i, total)
-                    store(proposals, i, proposed)
+                    store(own, HASHED + i, h)
+                    store(own, CHANCE + i, total)
+                    store(own, PROPOSED + i, proposed)
 
             for t in range(start, marks[-1]):
                 if many_sizes:
@@ -405,35 +401,35 @@ def compiled_walkers(
                 if FETCH_NODES and ALONE and not IID:
                     prefetch(edges, places[only(v)] >> S32)
 
-                first_cut, last_cut = cuts[0], cuts[last]
+                before_first, last_cut = cuts[0] - BIT, cuts[last]
 
-                for group in range(0, size, WIDTH):
+                now = np.uint64(t) * STEP
+                group = _NEVER
+                while group < end:
                     # Prepare: the words of a step, and the edge that they propose
-                    i, step = np.uint64(group), t
+                    i, moment = group, now
                     if AHEAD:
-                        ahead = group + lead
-                        if ahead >= size:
-                            ahead -= size
-                            step += 1
-                        i = np.uint64(ahead)
+                        i = group + lead
+                        if i >= end:
+                            i, moment = i - end, now + STEP
                     if not ALONE:
                         v = load(node, i, WIDTH)
-                        half, other_half = load(first_half, i, WIDTH), load(second_half, i, WIDTH)
-                    h = step_hash(half, other_half, np.uint64(step))
+                        half, other_half = load(own, HALF + i, WIDTH), load(own, OTHER + i, WIDTH)
+                    h = hash_at(half, other_half, moment)
                     hop = slot_word(h, HOP)
                     if not IID and not GUESS:
                         place = pick(places, node, i, v, spread, AT_PLACE)
                         total, proposed = propose(hop, place)
                     if AHEAD:
-                        store(hashes, i, h)
-                        store(totals_of_hops, i, total)
-                        store(proposals, i, proposed)
+                        store(own, HASHED + i, h)
+                        store(own, CHANCE + i, total)
+                        store(own, PROPOSED + i, proposed)
                         if FETCH_EDGES:
                             for lane in range(WIDTH):
-                                prefetch(edges, proposals[i + np.uint64(lane)])
-                        i = np.uint64(group)
+                                prefetch(edges, own[PROPOSED + i + np.uint64(lane)])
+                        i = group
                         if KIND == MANY:
-                            h = load(hashes, i, WIDTH)
+                            h = load(own, HASHED + i, WIDTH)
 
                     # Update: x ← x - γ w(v) ∇f_v(x)
                     if KIND == ONE:
@@ -457,6 +453,8 @@ def compiled_walkers(
                         if HELD:
                             held = held_advance(nodes, v, held, change, shrink, RIDGE, CHUNK)
                         else:
+                            if not ALONE:
+                                forget()
                             advance(
                                 nodes, node, model, i, change, shrink, lines, RIDGE, LINES, CHUNK
                             )
@@ -531,22 +529,22 @@ def compiled_walkers(
                         there = np.uint64(neighbours[(place >> S32) + index])
                         if jump < last_cut:
                             distance = BIT
-                            moves[0] += BIT if there != here else _NEVER
+                            own[MOVES] += BIT if there != here else _NEVER
                             while jump >= cuts[distance - BIT]:
                                 here = there
                                 place = places[here]
                                 hop_word = slot_word(only(h), HOP + distance)
                                 index = divide(hop_word, place & LOW)[0]
                                 there = np.uint64(neighbours[(place >> S32) + index])
-                                moves[0] += BIT if there != here else _NEVER
+                                own[MOVES] += BIT if there != here else _NEVER
                                 distance += BIT
-                            hops[0] += distance - BIT
+                            own[HOPS] += distance - BIT
                             here = there
                         else:
                             mine = ratios[here * stride + np.uint64(AT_RATIO)]
                             theirs = ratios[there * stride + np.uint64(AT_RATIO)]
                             if unit(fraction) * mine < theirs:
-                                moves[0] += BIT if there != here else _NEVER
+                                own[MOVES] += BIT if there != here else _NEVER
                                 here = there
                         new = single(here)
                     else:
@@ -554,47 +552,49 @@ def compiled_walkers(
                         # because registers are scarce
                         if AHEAD:
                             v = load(node, i, WIDTH)
-                            h = load(hashes, i, WIDTH)
-                            total = load(totals_of_hops, i, WIDTH)
-                            proposed = load(proposals, i, WIDTH)
-                        edge = pick(edges, proposals, i, proposed, 1, 0)
+                            total = load(own, CHANCE + i, WIDTH)
+                            proposed = load(own, PROPOSED + i, WIDTH)
+                        edge = pick(edges, own, PROPOSED + i, proposed, 1, 0)
                         u, threshold, chance = edge & LOW, edge >> S32, total & LOW
 
                         # Metropolis-Hastings: accept with probability ratio_u / ratio_v
                         close = which(chance == threshold)
                         if close > 0:  # one in 2^32: the other bits of the fraction decide
                             if ALONE:
-                                store(proposals, i, proposed)
-                                store(hashes, i, h)
+                                store(own, PROPOSED + i, proposed)
+                                store(own, HASHED + i, h)
                             store(lanes, CHANCES, threshold)
                             while close > 0:
                                 lane = lowest(close)
                                 close &= close - BIT
                                 here = node[i + lane] * spread + np.uint64(AT_PLACE)
-                                word = slot_word(hashes[i + lane], HOP)
+                                word = slot_word(own[HASHED + i + lane], HOP)
                                 fraction = divide(word, places[here] & LOW)[1]
                                 mine = ratios[node[i + lane] * stride + np.uint64(AT_RATIO)]
-                                there = (edges[proposals[i + lane]] & LOW) * stride
+                                there = (edges[own[PROPOSED + i + lane]] & LOW) * stride
                                 theirs = ratios[there + np.uint64(AT_RATIO)]
                                 accepted = unit(fraction) * mine < theirs
                                 lanes[CHANCES + lane] = _SURE if accepted else _NEVER
                             threshold = load(lanes, CHANCES, WIDTH)
-                        accept = below(chance, threshold)
 
-                        # Jump: the first hop is a proposal that is always accepted
-                        jump = h >> S11
-                        jumping = below(jump, last_cut)
-                        more = which(jumping) & ~which(below(jump, first_cut))
-                        if more > 0:
-                            store(lanes, JUMPS, jump)
-                            store(lanes, HASHES, h)
-                        accept = accept | jumping
-                        new = choose(accept, u, v)
+                        # Jump: the first hop is a proposal that is always accepted. A threshold
+                        # says so, because a mask is packed and unpacked between two branches.
+                        if jumps:
+                            if AHEAD:
+                                h = load(own, HASHED + i, WIDTH)
+                            jump = h >> S11
+                            jumping = below(jump, last_cut)
+                            more = which(jumping & below(before_first, jump))
+                            if more > 0:
+                                store(lanes, JUMPS, jump)
+                                store(lanes, HASHES, h)
+                            threshold = choose(jumping, _SURE, threshold)
+                        new = choose(below(chance, threshold), u, v)
 
                     store(node, i, new)
                     if not GUESS:
-                        moved = load(moves, i, WIDTH)
-                        store(moves, i, choose(new == v, moved, moved + BIT))
+                        moved = load(own, MOVES + i, WIDTH)
+                        store(own, MOVES + i, choose(new == v, moved, moved + BIT))
                     while more > 0:
                         me = lowest(more)
                         more &= more - BIT
@@ -605,11 +605,11 @@ def compiled_walkers(
                             index = divide(hop_word, word & LOW)[0]
                             there = edges[(word >> S32) + index] & LOW
                             if there != here:
-                                moves[i + me] += BIT
+                                own[MOVES + i + me] += BIT
                             here = there
                             distance += BIT
                         node[i + me] = here
-                        hops[i + me] += distance - BIT
+                        own[HOPS + i + me] += distance - BIT
                         if ALONE:
                             new = load(node, 0, WIDTH)
                     if ALONE:
@@ -623,14 +623,16 @@ def compiled_walkers(
                                 asked = min(int(lines), ASKED) if KIND == ONE else 1
                                 for line in range(asked):
                                     prefetch(nodes, here * stride + np.uint64(line * LINE))
+                    group += np.uint64(WIDTH)
 
                 if t + 1 == marks[mark]:
                     if HELD:
                         store(model, 0, held)
                     for w in range(size):
                         r, x0 = begin + w, w * np.int64(length) + HEAD
-                        seen.node[r, mark], seen.transfers[r, mark] = node[w], moves[w]
-                        seen.hops[r, mark] = np.int64(hops[w]) + t + 1 - start
+                        at = np.uint64(w)
+                        seen.node[r, mark], seen.transfers[r, mark] = node[w], own[MOVES + at]
+                        seen.hops[r, mark] = np.int64(own[HOPS + at]) + t + 1 - start
                         finite = rows.active[r]
                         for j in range(dim):
                             seen.model[r, mark, j] = model[x0 + j]

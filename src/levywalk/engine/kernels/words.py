@@ -39,7 +39,13 @@ def mix64(z):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def step_hash(a, b, t):  # type: ignore[no-untyped-def]
     """Return the hash of a step under an expanded key: the word of the slot JUMP."""
-    z = a + t * STEP
+    return hash_at(a, b, t * STEP)
+
+
+@njit(inline="always")
+def hash_at(a, b, moment):  # type: ignore[no-untyped-def]
+    """Return the hash of the step t for which ``moment`` is t STEP."""
+    z = a + moment
     z = ((z ^ (z >> S30)) * MIX_1) ^ b
     z = (z ^ (z >> S27)) * MIX_2
     return z ^ (z >> S31)
