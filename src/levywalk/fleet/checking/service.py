@@ -50,7 +50,8 @@ from levywalk.network import watts_strogatz
 PATIENCE = 600.0  # seconds after which something hangs, however slow the machine is
 _DIM = 10
 _TYPED = 6  # times that a command is typed before it counts as failed
-_STEPS = 20  # that the walk must make between two commands
+_STEPS = 5  # that the walk must make between two commands
+_MOST_JOINS, _MOST_REVOKED = 10, 5  # in one run
 
 
 class Kill(NamedTuple):
@@ -238,22 +239,22 @@ class Operator:
                     todo.append(u)
         return len(seen) == len(alive)
 
-    def work(self, until: Callable[[int], bool]) -> None:
-        """Type all commands in turn, until a number of rounds is enough."""
+    def work(self, until: Callable[[int, list[Kill]], bool]) -> None:
+        """Type all commands in turn, until so many rounds and kills are enough."""
         rounds = 0
-        while not until(rounds):
+        while not until(rounds, self.killer.kills):
             ids = [v for v in FleetFolder.open(self.folder).ids if v not in self.found.revoked]
             if rounds == 0:
                 self.rotate(None)
             else:
                 self.rotate(self.draws.sample(ids, 2))
             self.goes_on()
-            for _ in range(2):
+            for _ in range(min(2, _MOST_JOINS - len(self.found.joined))):
                 self.join(sorted(self.draws.sample(ids, 2)))
                 self.goes_on()
             gone = set(self.found.revoked)
             free = [v for v in ids if v != 0 and self.rest_is_connected(gone | {v})]
-            if free and len(gone) < 5:
+            if free and len(gone) < _MOST_REVOKED:
                 self.revoke(self.draws.choice(free))
                 self.goes_on()
             rounds += 1
@@ -289,7 +290,11 @@ def who_lost(fleet: Fleet, folder: Path) -> Counter[int]:
 
 
 def served(
-    folder: Path, draws: random.Random, every: float, until: Callable[[int], bool], away: float
+    folder: Path,
+    draws: random.Random,
+    every: float,
+    until: Callable[[int, list[Kill]], bool],
+    away: float,
 ) -> tuple[Service, list[Kill], Judged]:
     """Run a fleet, kill its nodes and work on it; return what was done and what is left of it."""
     fleet = FleetFolder.open(folder)
@@ -369,7 +374,7 @@ def main(arguments: list[str] | None = None) -> int:
     end = began + 60.0 * asked.minutes
     try:
         found, kills, judged = served(
-            folder, draws, asked.every, lambda _: time.monotonic() > end, min(5.0, asked.every / 2)
+            folder, draws, asked.every, lambda *_: time.monotonic() > end, min(5.0, asked.every / 2)
         )
     except LevywalkError as error:
         say(f"{error}\n\nseed {seed}; the fleet is in {folder}")
