@@ -445,7 +445,7 @@ EVERY = [
     for i, (bad, says) in enumerate(BAD.get(field.type, []))
     if path.split("__")[-1] not in ("inline", "address", "scores")
     and not path.endswith(("right__release", "right__link", "pardon"))  # which may be missing
-    and (name, path) != ("Release", "token")
+    and (name, path) not in {("Release", "token"), ("Guard", "given")}
 ]
 
 
@@ -459,6 +459,8 @@ def whole(message: Any) -> Any:
     """Return an example with all that it may carry."""
     if isinstance(message, messages.Release):
         return message._replace(token=EXAMPLES["Prepare"].token)
+    if isinstance(message, messages.Guard):
+        return message._replace(given=EXAMPLES["Prepare"].token)
     return message
 
 
