@@ -226,7 +226,7 @@ class Epochs(Membership):
         rights = [right]
         if held is not None and held.status != HeldStatus.PREPARED:
             rights.append(held.right)
-        if guarded is not None:
+        if guarded is not None and guarded.register is None:
             rights.append(self._right_to_guard(guarded))
         self._put("given", (self.disk.given or NOTHING_GIVEN).kept(token, rights))
 

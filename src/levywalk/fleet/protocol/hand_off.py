@@ -235,9 +235,9 @@ class HandOff(Remembering):
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
         if certificate[:6] != expected or not self._signed(certificate):
             return
-        self._keep_given(sent, Right(certificate))
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
+        self._keep_given(sent, Right(certificate))
         self.holder_heard, self.activated = now, False
         self._send(held.to, Activate(certificate))
         self.retry_at = now + self.terms.retry
