@@ -184,6 +184,9 @@ def test_the_format_is_what_it_was() -> None:
     shown = EXAMPLES["Release"]._replace(token=EXAMPLES["Prepare"].token)
     frame = encode_frame(PEER, shown, b"c")[0]  # format 5; all others are as they were in format 4
     assert hashlib.sha256(frame).hexdigest()[:16] == "6ccb8391e7aebbab"
+    opened = EXAMPLES["Guard"]._replace(given=EXAMPLES["Prepare"].token)
+    frame = encode_frame(PEER, opened, b"c")[0]  # format 6
+    assert hashlib.sha256(frame).hexdigest()[:16] == "1ec97db52ce781e3"
     frames = [
         hello_frame(PEER, HELLO._replace(format=4)),
         *(
