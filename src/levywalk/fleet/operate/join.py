@@ -114,7 +114,8 @@ def join(
     key = _operator_here(fleet)
     near = tuple(sorted(_checked_neighbours(neighbours)))
     given = None if data is None else Path(data).absolute()
-    wish = Wish(near, given, smoothness, address)
+    known = None if smoothness is None else checks.positive("smoothness", smoothness)
+    wish = Wish(near, given, known, address)
     with changing(fleet.path):
         fleet = FleetFolder.open(fleet.path)
         left = unfinished(fleet.path)

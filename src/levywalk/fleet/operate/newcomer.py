@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from levywalk import checks
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.identity.authority import Authority
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
@@ -235,13 +234,11 @@ def check_wish(fleet: FleetFolder, wish: Wish) -> None:
             "smoothness must be given if the data is not here: give --data FILE, or "
             "--smoothness L with the node's own L_v (levywalk node --check shows it)"
         )
-    if wish.smoothness is not None:
-        checks.positive("smoothness", wish.smoothness)
-        if wish.data is not None:
-            raise InvalidParameter(
-                "smoothness must not be given together with data, which tells it, got "
-                f"{wish.smoothness!r}"
-            )
+    if wish.smoothness is not None and wish.data is not None:
+        raise InvalidParameter(
+            "smoothness must not be given together with data, which tells it, got "
+            f"{wish.smoothness!r}"
+        )
 
 
 class _Score(NamedTuple):
