@@ -31,7 +31,7 @@ from levywalk.fleet.protocol.records import Began
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
-from levywalk.fleet.protocol.update_check import refuses_change, refuses_opening
+from levywalk.fleet.protocol.update_check import MOST_UPDATES, refuses_change, refuses_opening
 from levywalk.fleet.runtime.node_status import waits_for
 from levywalk.fleet.runtime.wire import encode_frame
 from levywalk.fleet.setup.build import Fleet
@@ -402,6 +402,31 @@ def test_a_holder_whose_guardian_is_gone_shows_what_it_was_given():
     assert "updates since" in why(kind, token._replace(step=2), made.release, given)
     assert "its chain is not" in why(kind, token._replace(chain=b"x"), made.release, given)
     assert "its transfers is not" in why(kind, token._replace(transfers=9), made.release, given)
+
+
+@pytest.mark.parametrize("step_size", [0.05, Decaying(0.3, timescale=500.0)])
+def test_the_bound_of_many_updates_is_that_of_the_single_ones(step_size):
+    """Somebody may claim a million, which must not take long."""
+    fleet = fleet_of(NOISY, step_size=step_size, steps=2_000_000, x0=np.full(DIM, 9.0))
+    check, phase = fleet.published.check, fleet.published.phases[0]
+    check = dataclasses.replace(check, ridge=0.4)
+    size = float(np.linalg.norm(fleet.x0))
+    moved, power = check._sums(phase, size, 7, 5007)
+    each = [phase.step_size_at(t, 1.0) for t in range(7, 5007)]
+    assert moved == pytest.approx(math.fsum(each) * (check.clip + 0.4 * size), rel=1e-12)
+    squares = math.fsum(one**2 for one in each)
+    assert power == pytest.approx(squares * check.deviation**2, rel=1e-12)
+    few = [check._sums(phase, size, 7, 7 + count) for count in (1024, 1025)]
+    assert 0.0 < few[1][0] - few[0][0] < 2 * each[1024] * (check.clip + 0.4 * size)
+    assert math.isfinite(check.limit(phase, fleet.x0, 0, MOST_UPDATES, 0.0))
+
+
+def test_more_updates_than_one_node_makes_are_refused():
+    made = Opened()
+    made.published = dataclasses.replace(made.published, steps=10**9)
+    token = made.given._replace(step=made.given.step + MOST_UPDATES + 1, hops=10**7)
+    why = made.why("guardian replaced", token, made.release, made.given)
+    assert f"{MOST_UPDATES + 1} updates since the token that it was given" in why
 
 
 def test_a_next_node_whose_giver_is_gone_changes_nothing():

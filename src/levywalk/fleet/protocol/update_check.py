@@ -28,12 +28,14 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.links import EpochLink, LinkKind
 from levywalk.fleet.protocol.token import Token
+from levywalk.schedule import schedule_values
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.published_walk import PublishedWalk
     from levywalk.step import PublishedPhase
 
 _SLACK = 1e-6  # of a clipped gradient's norm, which is computed in floating-point numbers
+_FEW = 1024  # steps whose bound is computed one by one
 _ROUNDINGS = 4.0  # of a number of the model in one update
 MOST_UPDATES = 1_000_000  # of one node between the token that it was given and a new epoch
 
@@ -94,14 +96,30 @@ class UpdateCheck:
         0.6
         """
         size = float(np.linalg.norm(model))
+        moved, power = self._sums(phase, size, start, stop)
+        most = (1.0 + _SLACK) * (moved + self.quantile * math.sqrt(power))
+        return most + (stop - start) * _ROUNDINGS * eps * (size + most)
+
+    def _sums(
+        self, phase: PublishedPhase, size: float, start: int, stop: int
+    ) -> tuple[float, float]:
+        """Return by how much the updates of these steps move a model of this norm without noise,
+        and the variance of each entry of their noise.
+        """
+        if stop - start > _FEW:  # a stranger claims so many, and must not keep this node busy
+            sizes = np.minimum(
+                schedule_values("step_size", phase.step_size, start, stop), phase.most
+            )
+            if sizes.max() * self.ridge <= 2.0:
+                moved = float(sizes.sum()) * (self.clip + self.ridge * size)
+                return moved, float(sizes @ sizes) * self.deviation**2
         moved = power = 0.0
         for t in range(start, stop):
             step_size = phase.step_size_at(t, 1.0)
             grows = max(1.0, abs(1.0 - step_size * self.ridge))
             moved = grows * moved + step_size * (self.clip + self.ridge * size)
             power = grows * grows * power + (step_size * self.deviation) ** 2
-        most = (1.0 + _SLACK) * (moved + self.quantile * math.sqrt(power))
-        return most + (stop - start) * _ROUNDINGS * eps * (size + most)
+        return moved, power
 
 
 def refuses_change(
