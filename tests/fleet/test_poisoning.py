@@ -699,17 +699,38 @@ def test_one_poisons_among_crashes_and_cuts_and_the_replay_is_exact(seeds):
     assert refused > len(seeds)
 
 
+def _one_opens_epochs(fleet, v, disk):
+    """Node 1 poisons, and says of its guardian that it is gone whenever it is to hand over."""
+    node = _one_poisons(fleet, v, disk)
+    if v == 1:
+        receive = node.receive
+
+        def restless(event, now):
+            effects, held = receive(event, now), node.disk.held
+            if held is not None and held.status == "moving" and not node.awaited:
+                effects = effects + receive(Gone(held.guardian), now)
+            return effects
+
+        node.receive = restless
+    return node
+
+
 @pytest.mark.parametrize("policy", ["wait", "eager"])
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 80), marks=pytest.mark.more)])
-def test_a_poisoner_that_opens_epochs_is_refused_and_the_replay_is_exact(seeds, policy):
-    """Nodes are told that others are gone, or find that they are silent, and open epochs."""
-    opened = 0
+def test_a_poisoner_that_opens_epochs_is_refused_and_the_replay_is_exact(
+    seeds, policy, monkeypatch
+):
+    opened, count = [], Comparing._count_refusal
+
+    def counted(node, sender, token, why, now):
+        opened.append(token.epoch.node == sender == 1)
+        count(node, sender, token, why, now)
+
+    monkeypatch.setattr(Comparing, "_count_refusal", counted)
     for seed in seeds:
-        world = _PoisonedWorld(_poisoned_schedule(seed, policy, rumour=8), _one_poisons)
+        world = _PoisonedWorld(_poisoned_schedule(seed, policy, rumour=4), _one_opens_epochs)
         assert see(world) is not None
-        kept = [site.disk.refusals for site in world.sites if site.disk.refusals is not None]
-        opened += sum(one.epoch.node == 1 for each in kept for one in each.senders)
-    assert opened > len(seeds) // 4  # models of epochs that the poisoner has opened
+    assert sum(opened) > len(seeds)  # models of epochs that the poisoner has opened
 
 
 def test_the_same_poison_without_comparison_breaks_the_replay():
