@@ -18,6 +18,7 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
+from levywalk.fleet.protocol.given import GivenTokens
 from levywalk.fleet.protocol.kept_memory import (
     REASONS,
     DroppedEntries,
@@ -154,6 +155,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
         max_size=3,
         unique_by=lambda one: one.node,
     ).map(lambda senders: Refusals(tuple(sorted(senders)))),
+    "given": st.none() | st.lists(tokens, max_size=3).map(lambda found: GivenTokens(tuple(found))),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -318,7 +320,9 @@ def test_the_format_is_what_it_was() -> None:
     later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
     private = (Spending(7, first=True), BudgetSpent(FIRST, 1, 7))
     refused = Refusals((RefusedModels(3, 2, FIRST, 9, True),))
-    later |= {*map(type, private), Refusals}
+    later |= {*map(type, private), Refusals, GivenTokens}
+    given = GivenTokens((token, token._replace(step=8)))
+    assert hashlib.sha256(encode(given)[1:]).hexdigest()[:16] == "f5a3529ee1fdc766"
     assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "862665d3815e33ea"
     assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "a4031a866a6b63f6"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)

@@ -21,10 +21,15 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.operator_key import OperatorKey
+from levywalk.fleet.operate import join as joining
+from levywalk.fleet.operate import newcomer
+from levywalk.fleet.operate.changing import changing
+from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.join import join
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.operate.node_processes import FleetProblem
+from levywalk.fleet.operate.rotate import rotate
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Persist, Resize, Send
 from levywalk.fleet.protocol.fleet_size import UNKNOWN, FleetSize
@@ -268,7 +273,6 @@ def samples(path: Path) -> Path:
 
 
 @pytest.mark.more
-@pytest.mark.more
 def test_real_nodes_are_joined(tmp_path: Path) -> None:
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3, steps=10_000_000, terms=terms))
@@ -318,15 +322,6 @@ def test_wrong_commands(tmp_path: Path) -> None:
     assert isinstance(shown.exception, InvalidParameter)
     assert "must be numbers of nodes, such as 0,2" in str(shown.exception)
     assert not (fleet.path / "node-3").exists()
-
-
-def test_a_fleet_with_privacy_is_not_joined(tmp_path: Path) -> None:
-    """L̄ before and after would reveal the newcomer's L_v, for which no budget was set."""
-    network, problem = lw.ring(3), lw.heterogeneous(3, important=1, dim=2, seed=1)
-    private = {"privacy": "clip=1,noise=2,budget=4", "step_size": 0.01}
-    at = create(tmp_path / "fleet", network, problem, lw.unif_rw(), steps=100, **private)
-    with pytest.raises(InvalidParameter, match="it has privacy"):
-        join(FleetFolder.open(at), [0], data=samples(tmp_path / "new.npz"))
 
 
 def test_wrong_files(tmp_path: Path) -> None:
@@ -391,7 +386,7 @@ def test_a_node_on_another_machine_joins_where_no_node_runs(tmp_path: Path) -> N
     with pytest.raises(FleetProblem, match=r"no node of .* runs"):
         join(fleet, [0, 2], smoothness=3.0)
     found = join(fleet, [0, 2], smoothness=3.0, address="10.0.0.4:7400")
-    assert found[3:] == ([], [], False, [0, 2], [])
+    assert found[3:] == ([], [], False, [0, 2], [], [])
     mean = (3 * fleet.manifest.mean_smoothness + 3.0) / 4
     assert found.size[:3] == (1, 4, pytest.approx(mean, rel=1e-14))
     own = NodeFile.read(folder / "node-3" / "node.toml")
@@ -415,3 +410,155 @@ def test_a_node_on_another_machine_joins_where_no_node_runs(tmp_path: Path) -> N
     assert Manifest.read(tmp_path / "further" / "manifest.json").nodes == 4
     again = join(FleetFolder.open(folder), [3], smoothness=1.0, address="10.0.0.5:7400")
     assert (again.node, again.size.version, again.size.nodes) == (4, 2, 5)
+
+
+# A join that is interrupted
+
+
+def scattered(folder: Path) -> FleetFolder:
+    """Make a fleet whose nodes are on other machines, so that none has to run."""
+    create(
+        folder,
+        lw.ring(3),
+        lw.heterogeneous(3, dim=4, seed=1),
+        lw.mhlj(),
+        steps=50,
+        step_size="theory",
+        name="test",
+        addresses=[f"10.0.0.{v}:7400" for v in range(1, 4)],
+        operator_port=7500,
+    )
+    return FleetFolder.open(folder)
+
+
+def known_of(folder: Path) -> list[object]:
+    """Return all that a fleet's folder knows of its nodes, keys and signatures aside."""
+    fleet = FleetFolder.open(folder)
+    size = fleet.manifest
+    doors = read_operator_file(folder / "operator" / "operator.toml", size.nodes)
+    return [
+        size.nodes,
+        size.mean_smoothness,
+        fleet.neighbours(),
+        doors,
+        fleet.files[0].neighbours[-1].address,
+    ]
+
+
+STAGES = ["_tell", "write_size", "_add_edges", "_add_door", "sync_folder"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_join_that_is_interrupted_is_finished_by_typing_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, after: bool
+) -> None:
+    whole, fleet = scattered(tmp_path / "whole"), scattered(tmp_path / "fleet")
+    more = {"smoothness": 3.0, "address": "10.0.0.4:7400"}
+    join(whole, [0, 2], **more)
+    with monkeypatch.context() as patch:
+        done = getattr(joining, stage)
+
+        def interrupted(*given: object) -> None:
+            if after:
+                done(*given)
+            raise KeyboardInterrupt
+
+        patch.setattr(joining, stage, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            join(fleet, [0, 2], **more)
+    finished = stage == "sync_folder"  # only the mark was left, and it is removed
+    if not finished:
+        findings = [one for one in examine(fleet.path) if "has not finished joining" in one.what]
+        assert [one.remedy for one in findings] == [
+            f"type it again: levywalk fleet join {fleet.path} --neighbours 0,2 --smoothness 3.0 "
+            "--address 10.0.0.4:7400"
+        ]
+        for near, other in (([0, 1], more), ([0, 2], more | {"smoothness": 4.0})):
+            with pytest.raises(
+                FleetProblem, match=r"node 3 has not finished joining.*Type it again"
+            ):
+                join(FleetFolder.open(fleet.path), near, **other)
+        key = (fleet.path / "node-3" / "node.key").read_bytes()
+        found = join(FleetFolder.open(fleet.path), [2, 0], **more)
+        assert (found.node, found.size[:2]) == (3, (1, 4))
+        assert (fleet.path / "node-3" / "node.key").read_bytes() == key
+    assert known_of(fleet.path) == known_of(whole.path)
+    assert not [*fleet.path.glob("node-*/joining.json"), *fleet.path.glob(".node-*")]
+    again = join(FleetFolder.open(fleet.path), [3], smoothness=1.0, address="10.0.0.5:7400")
+    assert (again.node, again.size.version) == (4, 2)
+
+
+def test_a_join_that_is_interrupted_while_the_folder_is_made_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill leaves a folder that nobody knows, and the next join removes it with its keys."""
+    fleet = scattered(tmp_path / "fleet")
+    left = fleet.path / ".node-3.0123abcd"
+    left.mkdir()
+    (left / "node.key").write_text("a key")
+    more = {"smoothness": 3.0, "address": "10.0.0.4:7400"}
+    assert join(fleet, [0], **more).node == 3
+    assert not left.exists()
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(newcomer, "write_size", fails)
+    with pytest.raises(KeyboardInterrupt):
+        join(FleetFolder.open(fleet.path), [0], smoothness=1.0, address="10.0.0.5:7400")
+    there = {path.name for path in fleet.path.iterdir() if "node-" in path.name}
+    assert there == {f"node-{v}" for v in range(4)}
+
+
+def test_a_node_that_has_joined_does_not_join_twice(tmp_path: Path) -> None:
+    """The command was killed at its very end, after all was done, and is typed again."""
+    fleet, data = scattered(tmp_path / "fleet"), samples(tmp_path / "new.npz")
+    assert join(fleet, [0, 2], data=data, address="10.0.0.4:7400").node == 3
+    with pytest.raises(FleetProblem, match="node 3 has joined already"):
+        join(FleetFolder.open(fleet.path), [0, 2], data=data, address="10.0.0.4:7400")
+    other = FleetFolder.open(fleet.path)
+    assert join(other, [0, 1], data=data, address="10.0.0.5:7400").node == 4
+
+
+def test_one_command_at_a_time_changes_node_files(tmp_path: Path) -> None:
+    fleet = scattered(tmp_path / "fleet")
+    with changing(fleet.path):
+        for command in (
+            lambda: join(fleet, [0], smoothness=1.0, address="10.0.0.4:7400"),
+            lambda: rotate(fleet, [1]),
+        ):
+            with pytest.raises(FleetProblem, match="another command changes the node files"):
+                command()
+    assert rotate(fleet, [1])[0].used is False
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("stage", ["_tell", "_add_edges"])
+def test_real_nodes_whose_join_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """Nodes were told; the newcomer runs, and its neighbours know it, only after the second try."""
+    terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
+    fleet = FleetFolder.open(make(tmp_path / "fleet", 3, steps=10_000_000, terms=terms))
+    data = samples(tmp_path / "new.npz")
+    with up(fleet):
+        try:
+            with monkeypatch.context() as patch:
+                done = getattr(joining, stage)
+
+                def interrupted(*given: object) -> None:
+                    done(*given)
+                    raise KeyboardInterrupt
+
+                patch.setattr(joining, stage, interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    join(fleet, [0, 2], data=data, timeout=PATIENCE)
+            found = join(FleetFolder.open(fleet.path), [0, 2], data=data, timeout=PATIENCE)
+            assert (found.node, found.restarted, found.down) == (3, [0, 2], [])
+            after = FleetFolder.open(fleet.path)
+            eventually(lambda: after.views(PATIENCE)[3].last is not None)
+        finally:
+            FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
+    judged = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert judged[2:4] == (1, 0)  # one epoch, and nothing lost

@@ -20,12 +20,18 @@ from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.forgive import forgive
 from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.comparing import Comparing
 from levywalk.fleet.protocol.events import Forgive, Gone
 from levywalk.fleet.protocol.fleet_size import FleetSize
+from levywalk.fleet.protocol.given import NOTHING_GIVEN
+from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind, Right, operators_word, unsigned_link
 from levywalk.fleet.protocol.messages import Release
+from levywalk.fleet.protocol.records import Began
+from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.protocol.update_check import refuses_change
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.protocol.update_check import MOST_UPDATES, refuses_change, refuses_opening
 from levywalk.fleet.runtime.node_status import waits_for
 from levywalk.fleet.runtime.wire import encode_frame
 from levywalk.fleet.setup.build import Fleet
@@ -303,23 +309,194 @@ def test_small_steps_within_the_bound_are_not_noticed():
     assert not np.array_equal(virtual.final.model, honest.final.model)
 
 
-def test_who_opens_an_epoch_is_not_compared():
-    """The new guardian has no older copy. (docs/fleet.md says so; the epoch names its opener.)"""
-    fleet = fleet_of()
-    virtual = VirtualFleet(fleet)
-    poison(virtual.node(2).site)
+def claims_that_its_guardian_is_gone(virtual, node=2):
+    """Let a holder open an epoch with what it has made of the model; return that epoch."""
     while True:
         virtual.step()
-        held = virtual.machines[2].disk["held"]
+        held = virtual.machines[node].disk["held"]
         if held is not None and held.status in ("moving", "releasing"):
             break
-    virtual._tell(2, Gone(held.guardian))  # or so it says
-    opened = virtual.machines[2].disk["held"].token.epoch
+    virtual._tell(node, Gone(held.guardian))  # or so it says
+    return virtual.machines[node].disk["held"].token.epoch
+
+
+def test_who_opens_an_epoch_with_a_false_model_is_refused_named_and_the_copy_goes_on():
+    """The new guardian compares with the token that the opener was given, whose hash another node
+    has signed; nobody guards what cannot have come of it, and the guardian that is said to be gone
+    goes on with its copy.
+    """
+    virtual = VirtualFleet(fleet_of())
+    poison(virtual.node(2).site)
+    opened = claims_that_its_guardian_is_gone(virtual)
+    assert opened.node == 2
+    virtual.run()
+    assert virtual.final is not None  # only the poisoner does not believe in the end
+    found = refusals(virtual)
+    assert {told.about["node"] for told in found} == {2}
+    first = next(told for told in found if told.about["epoch"] == opened)
+    assert "changed the model by" in first.about["why"]
+    assert [told.about["epoch"] for told in found].count(opened) == 1  # asked again, counted once
+    published = virtual.fleet.published
+    most = published.check.limit(published.phases[0], virtual.fleet.x0, 0, published.steps, 0.0)
+    assert honest_distance(virtual) <= most < 1000
+    epochs = {
+        line.epoch for log in virtual.logs.values() for line in log if isinstance(line, Began)
+    }
+    assert not {one for one in epochs if one.node == 2}
+
+
+class Opened:
+    """Epochs that are opened from a token which was given to node 2 by node 1, and whose hash node
+    0 has signed; or from the first token.
+    """
+
+    def __init__(self):
+        self.fleet = fleet_of(steps=400)
+        self.site, self.published = self.fleet.node(2).site, self.fleet.published
+        self.site.key = self.fleet.key(2)
+        self.first = self.fleet.token._replace(epoch=Epoch(0, 0, 1))
+        self.given = self.after(self.first, 3).handed_over(1, 2)
+        signed = Certificate(0, self.given.epoch, 0, 2, 1, self.given.digest(), b"")
+        self.release = Right(signed)
+
+    def after(self, token, updates):
+        """Return a token after some honest updates."""
+        for _ in range(updates):
+            token = self.site.decide(token)[0]._replace(hop=0, distance=0)
+        return token
+
+    def why(self, kind, token, right, given, node=2):
+        """Return why a token is refused as the beginning of an epoch of a node."""
+        fresh = self.published.reopened(token, Epoch(1, token.seq, node), token.epoch)
+        link = unsigned_link(LinkKind(kind), fresh, token.epoch, right, guardian=4)
+        return refuses_opening(self.published, link, given, fresh)
+
+
+def false(token, amount=1.0):
+    return token._replace(model=sealed_model(np.asarray(token.model + amount)))
+
+
+def test_the_first_epoch_begins_with_the_model_of_the_manifest():
+    made = Opened()
+    first, why = made.first, made.why
+    assert why("first", first, NO_RIGHT, None, 1) is None
+    assert "first model" in why("first", false(first, 1e-9), NO_RIGHT, None, 1)
+    assert "first model" in why("first", made.after(first, 1), NO_RIGHT, None, 1)
+    replaced = "guardian replaced"  # before the first hand-off
+    assert why(replaced, made.after(first, 9), NO_RIGHT, first, 1) is None
+    assert "changed" in why(replaced, false(made.after(first, 9)), NO_RIGHT, first, 1)
+    assert "does not show" in why(replaced, made.after(first, 9), NO_RIGHT, None, 1)
+    assert "first model" in why(replaced, false(first), NO_RIGHT, false(first), 1)
+
+
+def test_a_holder_whose_guardian_is_gone_shows_what_it_was_given():
+    made = Opened()
+    given, why, kind = made.given, made.why, "guardian replaced"
+    for updates in (0, 1, 12):  # more than K: its guardian had newer copies
+        token = made.after(given, updates)
+        assert why(kind, token, made.release, given) is None
+        assert "changed the model" in why(kind, false(token), made.release, given)
+        assert "does not show" in why(kind, token, made.release, None)
+    token = made.after(given, 2)
+    assert "whose hash was signed" in why(kind, false(token), made.release, false(given))
+    assert "updates since" in why(kind, token._replace(step=2), made.release, given)
+    assert "its chain is not" in why(kind, token._replace(chain=b"x"), made.release, given)
+    assert "its transfers is not" in why(kind, token._replace(transfers=9), made.release, given)
+
+
+@pytest.mark.parametrize("step_size", [0.05, Decaying(0.3, timescale=500.0)])
+def test_the_bound_of_many_updates_is_that_of_the_single_ones(step_size):
+    """Somebody may claim a million, which must not take long."""
+    fleet = fleet_of(NOISY, step_size=step_size, steps=2_000_000, x0=np.full(DIM, 9.0))
+    check, phase = fleet.published.check, fleet.published.phases[0]
+    check = dataclasses.replace(check, ridge=0.4)
+    size = float(np.linalg.norm(fleet.x0))
+    moved, power = check._sums(phase, size, 7, 5007)
+    each = [phase.step_size_at(t, 1.0) for t in range(7, 5007)]
+    assert moved == pytest.approx(math.fsum(each) * (check.clip + 0.4 * size), rel=1e-12)
+    squares = math.fsum(one**2 for one in each)
+    assert power == pytest.approx(squares * check.deviation**2, rel=1e-12)
+    few = [check._sums(phase, size, 7, 7 + count) for count in (1024, 1025)]
+    assert 0.0 < few[1][0] - few[0][0] < 2 * each[1024] * (check.clip + 0.4 * size)
+    assert math.isfinite(check.limit(phase, fleet.x0, 0, MOST_UPDATES, 0.0))
+
+
+def test_more_updates_than_one_node_makes_are_refused():
+    made = Opened()
+    made.published = dataclasses.replace(made.published, steps=10**9)
+    token = made.given._replace(step=made.given.step + MOST_UPDATES + 1, hops=10**7)
+    why = made.why("guardian replaced", token, made.release, made.given)
+    assert f"{MOST_UPDATES + 1} updates since the token that it was given" in why
+
+
+def test_a_next_node_whose_giver_is_gone_changes_nothing():
+    made = Opened()
+    given, why, kind = made.given, made.why, "giver gone"
+    assert why(kind, given, made.release, given) is None
+    assert "without an update" in why(kind, false(given, 1e-9), made.release, given)
+    assert "none is possible" in why(kind, made.after(given, 1), made.release, given)
+
+
+def test_a_guardian_restores_what_it_handed_over_or_a_newer_copy():
+    made = Opened()
+    given, why, kind = made.given, made.why, "regenerated"
+    for updates in (0, 5, 10):
+        copy = made.after(given, updates)
+        assert why(kind, copy, made.release, given, 1) is None
+        assert "changed the model" in why(kind, false(copy), made.release, given, 1)
+    blank = unsigned_link(LinkKind.REVIVED, given, FIRST, NO_RIGHT, guardian=1).opening
+    named = Right(None, blank)  # the first guardian of its epoch: the link has the hash
+    assert why(kind, made.after(given, 5), named, given, 1) is None
+    assert "whose hash was signed" in why(kind, given, named, made.after(given, 1), 1)
+
+
+@pytest.mark.parametrize("kind", ["guardian replaced", "giver gone"])
+def test_a_walk_that_came_back_to_its_guardian_counts_the_updates_in_between(kind):
+    """Node 1 gave the token to node 2, guarded it, and got it back: what it was given is older."""
+    made = Opened()
+    given, why = made.given, made.why
+    back = made.after(given, 4).handed_over(2, 1)
+    assert why(kind, back, made.release, given, 1) is None
+    assert "changed the model" in why(kind, false(back), made.release, given, 1)
+    aside = made.after(given, 4).handed_over(3, 1)
+    assert "its chain is not" in why(kind, aside, made.release, given, 1)
+
+
+def test_a_revived_copy_is_the_one_of_the_operators_word():
+    made = Opened()
+    given, why = made.given, made.why
+    word = Right(operators_word(given, 2, 1))
+    assert why("revived", given, word, given) is None
+    assert "without an update" in why("revived", false(given), word, given)
+    assert "none is possible" in why("revived", made.after(given, 1), word, given)
+    assert "whose hash was signed" in why("revived", false(given), word, false(given))
+
+
+def test_a_node_keeps_what_its_rights_are_about_and_no_more():
+    made = Opened()
+    other, third = made.after(made.given, 1), made.after(made.given, 2)
+    kept = NOTHING_GIVEN.kept(made.first, [NO_RIGHT]).kept(made.given, [NO_RIGHT, made.release])
+    assert [kept.of(right) for right in (NO_RIGHT, made.release)] == [made.first, made.given]
+    named = Right(None, unsigned_link(LinkKind.REVIVED, other, FIRST, NO_RIGHT).opening)
+    assert kept.kept(other, [named, made.release]).tokens == (made.given, other)
+    assert kept.kept(third, [made.release]).tokens == (made.given,)
+
+
+def test_without_the_option_nothing_is_kept_or_shown():
+    virtual = VirtualFleet(fleet_of(check_updates=None, privacy=NOISY))
+    claims_that_its_guardian_is_gone(virtual)
+    assert virtual.run()
+    assert not any(machine.disk.get("given") for machine in virtual.machines)
+    assert virtual.node(2)._given(NO_RIGHT) is None
+
+
+def test_an_honest_holder_whose_guardian_is_gone_opens_an_epoch():
+    virtual = VirtualFleet(fleet_of())
+    opened = claims_that_its_guardian_is_gone(virtual)
     while virtual.machines[2].disk["known"].epoch < opened:
         virtual.step()
-    assert opened.node == 2
-    poisoned = virtual.machines[2].disk["held"].token.model
-    assert np.linalg.norm(poisoned) > 1000
+    assert virtual.run()
+    assert not refusals(virtual)
 
 
 def test_a_fleet_that_grows_is_compared_as_before():
@@ -479,6 +656,13 @@ def test_under_random_faults_no_honest_node_is_refused_and_no_invariant_breaks(s
 class _PoisonedWorld(World):
     poisoned = frozenset({1})
 
+    @property
+    def finished(self):
+        """A poisoner may sit on an epoch that nobody guards, and not believe in the end."""
+        honest = [site for v, site in enumerate(self.sites) if v != 1 and not site.dead]
+        ends = {site.disk.final and site.disk.final.epoch for site in honest}
+        return len(ends) == 1 and None not in ends
+
 
 def _one_poisons(fleet, v, disk):
     node = fleet.node(v, disk)
@@ -490,15 +674,15 @@ def _one_poisons(fleet, v, disk):
 _QUIET = {"crash": 10, "torn": 3, "full": 2, "cut": 5, "deaf": 2, "mute": 2, "slow": 2, "storm": 1}
 
 
-def _poisoned_schedule(seed):
+def _poisoned_schedule(seed, policy="wait", **kinds):
     return draw(
         seed,
-        kinds=_QUIET | {"silent": 3},
+        kinds=_QUIET | {"silent": 3} | kinds,
         design="unif_rw",
         problem="least squares",
         privacy=CLIP_ALONE,
         checked=True,
-        policy="wait",
+        policy=policy,
         network="ring",
     )
 
@@ -513,6 +697,40 @@ def test_one_poisons_among_crashes_and_cuts_and_the_replay_is_exact(seeds):
         kept = [site.disk.refusals for site in world.sites if site.disk.refusals is not None]
         refused += sum(one.times for each in kept for one in each.senders)
     assert refused > len(seeds)
+
+
+def _one_opens_epochs(fleet, v, disk):
+    """Node 1 poisons, and says of its guardian that it is gone whenever it is to hand over."""
+    node = _one_poisons(fleet, v, disk)
+    if v == 1:
+        receive = node.receive
+
+        def restless(event, now):
+            effects, held = receive(event, now), node.disk.held
+            if held is not None and held.status == "moving" and not node.awaited:
+                effects = effects + receive(Gone(held.guardian), now)
+            return effects
+
+        node.receive = restless
+    return node
+
+
+@pytest.mark.parametrize("policy", ["wait", "eager"])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 80), marks=pytest.mark.more)])
+def test_a_poisoner_that_opens_epochs_is_refused_and_the_replay_is_exact(
+    seeds, policy, monkeypatch
+):
+    opened, count = [], Comparing._count_refusal
+
+    def counted(node, sender, token, why, now):
+        opened.append(token.epoch.node == sender == 1)
+        count(node, sender, token, why, now)
+
+    monkeypatch.setattr(Comparing, "_count_refusal", counted)
+    for seed in seeds:
+        world = _PoisonedWorld(_poisoned_schedule(seed, policy, rumour=4), _one_opens_epochs)
+        assert see(world) is not None
+    assert sum(opened) > len(seeds)  # models of epochs that the poisoner has opened
 
 
 def test_the_same_poison_without_comparison_breaks_the_replay():

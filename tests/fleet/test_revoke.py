@@ -24,6 +24,7 @@ from levywalk.fleet.protocol.messages import Fenced, Heartbeat, Revoked
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.runtime import control
 from levywalk.fleet.storage.codec import decode_slot, encode
 from tests.fleet.linked import stepped
 from tests.fleet.nodes import make, up
@@ -185,3 +186,25 @@ def test_wrong_commands(tmp_path: Path) -> None:
     (fleet.path / "authority" / "operator.key").unlink()
     with pytest.raises(FleetProblem, match=r"operator\.key does not exist"):
         revoke(fleet, 1)
+
+
+def test_a_node_that_objects_does_not_keep_the_others_from_being_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is fenced, one does not run; the command goes on, and may be typed again."""
+    fleet = FleetFolder.open(make(tmp_path / "fleet", 4))
+    said: dict[int, Exception] = {0: InvalidParameter("node 0 is fenced"), 1: control.NoAnswer("")}
+    asked = []
+
+    def ask(self: FleetFolder, node: int, do: str, /, **about: object) -> dict[str, object]:
+        asked.append((node, do, about["node"]))
+        if node in said:
+            raise said[node]
+        return {"done": True}
+
+    monkeypatch.setattr(FleetFolder, "ask", ask)
+    assert revoke(fleet, 3) == ([2, 3], [0, 1])
+    assert asked == [(v, "revoke", 3) for v in range(4)]
+    said[2] = control.NoAnswer("")
+    with pytest.raises(FleetProblem, match=r"no other node was told(.|\n)*node 0 is fenced"):
+        revoke(fleet, 3)

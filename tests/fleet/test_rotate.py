@@ -38,10 +38,12 @@ from levywalk.fleet.identity.rotation import (
     rotations_bytes,
 )
 from levywalk.fleet.operate import export
+from levywalk.fleet.operate import rotate as rotating
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.rotate import rename_keys, rotate
 from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.findings import FindingLevel
 from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.runtime.transport import METHOD, SERVICE
@@ -253,3 +255,56 @@ def test_rotations_among_kills_change_nothing(tmp_path: Path) -> None:
     )
     np.testing.assert_array_equal(found.walk, simulated.walk)
     np.testing.assert_array_equal(found.model, simulated.model)
+
+
+# Among kills
+
+
+def test_a_node_that_is_just_starting_is_told_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have read its node file before the keys were changed."""
+    fleet = FleetFolder.open(make(tmp_path / "fleet", 3))
+    asked: list[str] = []
+
+    def ask(state: Path, do: str, **about: object) -> dict[str, object]:
+        asked.append(do)
+        if len(asked) < 3:
+            raise control.NoAnswer("it starts")
+        return {"done": True}
+
+    monkeypatch.setattr(control, "ask", ask)
+    assert not rotating.taken(fleet, 1, PATIENCE)  # it has no process
+    monkeypatch.setattr(rotating, "running", lambda state: 17)
+    assert rotating.taken(fleet, 1, PATIENCE)
+    assert asked == ["keys"] * 3
+
+
+def test_a_node_that_came_back_during_the_rotation_is_told_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = FleetFolder.open(make(tmp_path / "fleet", 3))
+    asked: list[Path] = []
+
+    def ask(state: Path, do: str, **about: object) -> dict[str, object]:
+        asked.append(state)
+        if state == fleet.files[0].state and asked.count(state) == 1:
+            raise control.NoAnswer("it was killed")
+        return {"done": True}
+
+    monkeypatch.setattr(control, "ask", ask)
+    assert [one.used for one in rotating.rotate(fleet)] == [True] * 3
+
+
+def test_keys_of_rotations_at_which_a_node_did_not_run_are_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = FleetFolder.open(make(tmp_path / "fleet", 3))
+    place = fleet.place(1)
+    assert not rotating.rotate(fleet, [1])[0].used
+    assert not rotating.rotate(fleet, [1])[0].used
+    keys = [place / "node.key", *(place / f"keys-{k}" / "node.key" for k in (1, 2, 3))]
+    assert [path.exists() for path in keys] == [True, True, True, False]
+    monkeypatch.setattr(control, "ask", lambda *_, **__: {"done": True})
+    assert rotating.rotate(fleet, [1])[0].used
+    assert [path.exists() for path in keys] == [False, False, False, True]

@@ -30,7 +30,10 @@ def join(
     ] = None,
     smoothness: Annotated[
         float | None,
-        typer.Option("--smoothness", help="Its L_v, if the samples are not here."),
+        typer.Option(
+            "--smoothness",
+            help="Its L_v, if the samples are not here; not with private scores, which are all 1.",
+        ),
     ] = None,
     address: Annotated[
         str | None,
@@ -53,6 +56,12 @@ def join(
     the operator's key, and tells the nodes that run here; they tell all others. If all nodes are on
     this machine, the node is started, and its neighbours start again, one after the other, which
     loses nothing.
+
+    Nodes may be killed meanwhile. If the command is interrupted, or says that a node does not
+    answer, type it again: it goes on where it stopped.
+
+    In a fleet with privacy the node gets a budget of its own. With private scores it publishes 1,
+    as all do, and L̄ stays 1; with scores=released its L_v is published once, with noise.
     """
     from levywalk.fleet.operate.join import join as joined
 
@@ -80,7 +89,10 @@ def join(
         print("No node runs here: the new one tells its neighbours, and they tell all others.")
     if found.started:
         print(f"Node {found.node} runs; its log is {found.folder / 'node.log'}.")
-        print(f"Started again: {node_list(found.restarted)}.")
+        if found.restarted:
+            print(f"Started again: {node_list(found.restarted)}.")
+        if found.down:
+            print(f"Not running: {node_list(found.down)}. They know the node when they run again.")
         return
     place = typed(Path(found.folder.name, "node.toml"))
     wanted = "" if data is not None else f", put its samples into {found.folder.name}/data.csv"

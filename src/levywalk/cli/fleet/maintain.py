@@ -288,7 +288,8 @@ def rotate(
     for one in found:
         if not one.used:
             print(
-                f"Node {one.node} does not run here, and uses {one.folder} from its next start on. "
+                f"Node {one.node} does not answer here, and uses {one.folder} from its next start "
+                "on. "
                 f"On another machine: copy {one.folder} and node.toml there, and run: levywalk "
                 f"fleet rotate node-{one.node}/node.toml"
             )

@@ -12,6 +12,7 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, said_refusal
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
+from levywalk.fleet.operate.newcomer import unfinished
 from levywalk.fleet.operate.scrub import scrubbed
 from levywalk.fleet.operate.watched import is_elsewhere
 from levywalk.fleet.operate.whole_status import told_by_token
@@ -87,6 +88,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
     yield from each("node files agree with each other", disagreements(files, _prints(files)))
+    yield from _joining(path)
     walks = [
         (one, {found.id: found for found in one.views(_PATIENCE)})
         for one in FleetFolder(path, manifest, files).each
@@ -121,6 +123,18 @@ def each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     yield from found
     if all(finding.level == FindingLevel.OK for finding in found):
         yield Finding(FindingLevel.OK, fine)
+
+
+def _joining(path: Path) -> Iterator[Finding]:
+    """Tell of a `fleet join` that was interrupted."""
+    left = unfinished(path)
+    if left is not None:
+        number, wish = left
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"node {number} has not finished joining: levywalk fleet join was interrupted",
+            f"type it again: {wish.typed(path)}",
+        )
 
 
 def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:

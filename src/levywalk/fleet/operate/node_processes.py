@@ -12,6 +12,7 @@ from pathlib import Path
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.launch import RUNS_ALREADY
 from levywalk.fleet.runtime.node_status import running
 
 _WAIT = 0.05, 0.5  # seconds between looks, at first and at most
@@ -56,7 +57,7 @@ class Starting:
     """The nodes that a command starts, and starts again if they are killed while it waits.
 
     A node that ends by itself, because of a wrong file for example, is not started again: it would
-    end again for the same reason.
+    end again for the same reason. One that another command has started at the same time runs.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ class Starting:
             code = None if process is None else process.poll()
             if v in self.ended or (process is not None and code is None) or self._runs(v):
                 continue
-            if (code is not None and code >= 0) or self._times[v] > _AGAIN:
+            by_itself = code is not None and code >= 0 and code != RUNS_ALREADY
+            if by_itself or self._times[v] > _AGAIN:
                 self.ended[v] = code
                 continue
             self._times[v] += 1
@@ -112,7 +114,7 @@ def reap() -> None:
     """Wait for child processes that have ended."""
     for pid, process in list(_children.items()):
         if process.poll() is not None:
-            del _children[pid]
+            _children.pop(pid, None)  # another thread may have seen it, too
 
 
 def tail(path: Path) -> str:

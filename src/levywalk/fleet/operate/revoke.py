@@ -18,7 +18,7 @@ class RevokedNode(NamedTuple):
     """Which nodes were told that a node is revoked."""
 
     told: list[int]
-    down: list[int]  # nodes of this folder that do not run; they learn it from their neighbours
+    down: list[int]  # nodes of this folder that do not run, or are fenced; they learn it later
 
 
 def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
@@ -39,7 +39,7 @@ def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
     for one in fleet.each:
         blank = Revocation(node, winning_epoch(one.views()), b"")
         words.append((one, key.signed(blank, one.manifest.digest)))
-    told, down = [], []
+    told, down, objections = [], [], []
     for v in fleet.ids:
         try:
             for one, word in words:
@@ -49,9 +49,13 @@ def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
             told.append(v)
         except control.NoAnswer:
             down.append(v)
+        except InvalidParameter as error:  # it is fenced; the others are told nevertheless
+            down.append(v)
+            objections.append(str(error))
     if not [v for v in told if v != node]:
         raise FleetProblem(
             f"no other node was told that node {node} is revoked: nodes {short(down)} do not run; "
             f"levywalk fleet up {fleet.path}, and try again"
+            + "".join(f"\n{one}" for one in objections)
         )
     return RevokedNode(told, down)

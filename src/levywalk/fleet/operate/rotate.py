@@ -3,23 +3,30 @@
 The new keys are made where the fleet's authority is, in a folder of their own beside the old ones
 (``keys-1``, ``keys-2``, …), and the node file is rewritten in one step to name them. So at any time
 it names keys that belong together. Then the node, if it runs here, is told to use them, and its old
-private key is removed.
+private keys are removed.
+
+Nodes may be killed meanwhile, and so may the command: a node that starts uses the keys that its
+node file names, and another rotation begins with those.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.operate.changing import changing
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.operate.node_processes import FleetProblem
+from levywalk.fleet.operate.node_processes import FleetProblem, looks
 from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.setup.node_file import NodeFile, _quoted, _relative
 from levywalk.whole_files import write_whole
 
+STARTS = 30.0  # seconds that a node may take from its start to its first answer
 _LINE = re.compile(r"^(key|certificate|authority)\s*=.*$", re.MULTILINE)
 
 
@@ -32,49 +39,77 @@ class Rotated(NamedTuple):
 
 
 def rotate(
-    fleet: FleetFolder, nodes: Iterable[int] | None = None, days: int = 365
+    fleet: FleetFolder,
+    nodes: Iterable[int] | None = None,
+    days: int = 365,
+    timeout: float = STARTS,
 ) -> list[Rotated]:
     """Give nodes new keys, and tell those that run to use them.
 
     In the folder of a single node, or one without the authority, no keys are made: the node is told
     to use those that its node file names.
 
+    Parameters
+    ----------
+    timeout
+        Seconds to wait for a node that has a process and does not answer: it may be starting, with
+        its earlier keys.
+
     Raises
     ------
     FleetProblem
-        If a node refuses its new keys.
+        If a node refuses its new keys, or another command changes node files.
     """
     from levywalk.fleet.identity.authority import Authority
 
-    chosen = list(fleet.files) if nodes is None else [fleet.check(v).id for v in nodes]
     place = fleet.path / "authority"
     authority = None if fleet.lone or not (place / "ca.key").exists() else Authority.load(place)
-    done = []
-    for v in chosen:
-        file = fleet.files[v]
-        if authority is not None:
-            fresh = authority.rotate(file.key, file.certificate, _fresh(fleet.place(v)), days)
-            named = rename_keys(fleet.place(v) / "node.toml", fresh)
+    with changing(fleet.path):
+        if not fleet.lone:
+            fleet = FleetFolder.open(fleet.path)
+        chosen = list(fleet.files) if nodes is None else [fleet.check(v).id for v in nodes]
+        named = {}
+        used = {}
+        for v in chosen:
+            named[v] = file = fleet.files[v]
+            if authority is not None:
+                fresh = authority.rotate(file.key, file.certificate, _fresh(fleet.place(v)), days)
+                named[v] = rename_keys(fleet.place(v) / "node.toml", fresh)
+            used[v] = taken(fleet, v, timeout)
+        for v in chosen:  # one may have been starting just when its node file was changed
+            used[v] = used[v] or taken(fleet, v, timeout)
+            if used[v] and authority is not None:
+                _remove_old(fleet.place(v), named[v].key)
+    return [Rotated(v, named[v].key.parent, used[v]) for v in chosen]
+
+
+def taken(fleet: FleetFolder, node: int, timeout: float = 0.0) -> bool:
+    """Tell a node to use the keys that its node file names; return False if it does not run, or has
+    a process that does not answer for so long.
+    """
+    state = fleet.files[node].state
+    for _ in looks(time.monotonic() + timeout):
+        try:
+            control.ask(state, "keys")
+        except control.NoAnswer:
+            if running(state) is None:
+                return False
+        except InvalidParameter as error:
+            raise FleetProblem(
+                f"node {node} refuses its new keys: {error}; it goes on with the present ones"
+            ) from None
         else:
-            named = file
-        used = taken(fleet, v)
-        if used and authority is not None:
-            file.key.unlink(missing_ok=True)
-        done.append(Rotated(v, named.key.parent, used))
-    return done
+            return True
+    return False
 
 
-def taken(fleet: FleetFolder, node: int) -> bool:
-    """Tell a node to use the keys that its node file names; return False if it does not run."""
-    try:
-        control.ask(fleet.files[node].state, "keys")
-    except control.NoAnswer:
-        return False
-    except InvalidParameter as error:
-        raise FleetProblem(
-            f"node {node} refuses its new keys: {error}; it goes on with the present ones"
-        ) from None
-    return True
+def _remove_old(place: Path, key: Path) -> None:
+    """Remove the private keys that a node had before, also those of earlier rotations at which it
+    did not run.
+    """
+    for old in (place / "node.key", *place.glob("keys-*/node.key")):
+        if old != key:
+            old.unlink(missing_ok=True)
 
 
 def _fresh(place: Path) -> Path:

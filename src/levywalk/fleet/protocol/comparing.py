@@ -3,22 +3,23 @@
 
 The holder shows the guardian the token that is to be released. If its model is refused, the
 guardian writes *regenerated* into its register, as if the holder were silent, and its copy goes on
-in a new epoch. After ``avoid_after`` refusals it avoids the sender: it takes down the edge to it
-and leaves it down, so that no token goes there and no copy is guarded there, and it takes no token
-from it and guards none for it. Nobody believes another node's refusals, so a false one changes
-nothing but what its maker does.
+in a new epoch. Who opens an epoch shows its new guardian the token that it was given (`given`); if
+the new one cannot have come of it, it is not guarded. After ``avoid_after`` refusals a guardian
+avoids the sender: it takes down the edge to it and leaves it down, so that no token goes there and
+no copy is guarded there, and it takes no token from it and guards none for it. Nobody believes
+another node's refusals, so a false one changes nothing but what its maker does.
 """
 
 from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Forgive
 from levywalk.fleet.protocol.links import LinkKind
-from levywalk.fleet.protocol.messages import Release
+from levywalk.fleet.protocol.messages import Guard, Refused, Release
 from levywalk.fleet.protocol.next_node import NextNode
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.refusals import NO_REFUSALS
 from levywalk.fleet.protocol.token import Token
-from levywalk.fleet.protocol.update_check import refuses_change
+from levywalk.fleet.protocol.update_check import refuses_change, refuses_opening
 
 
 class Comparing(NextNode):
@@ -74,6 +75,36 @@ class Comparing(NextNode):
             self._refuse_model(sender, guarded, why, now)
         return why is None
 
+    def _may_open(self, sender: int, message: Guard, now: float) -> bool:
+        """Return whether a token may begin a new epoch; refuse its model if it may not.
+
+        The sender is told, and may ask again; one epoch counts as one refusal.
+        """
+        if self.published.check is None:
+            return True
+        token = message.token
+        why = refuses_opening(self.published, message.link, message.given, token)
+        if why is None:
+            return True
+        known = (self.disk.refusals or NO_REFUSALS).senders
+        if (sender, token.epoch) not in {(one.node, one.epoch) for one in known}:
+            self._count_refusal(sender, token, why, now)
+        self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
+        return False
+
+    def _not_guarded(self, sender: int, message: Refused, now: float) -> bool:
+        """If a neighbour does not guard a restored token, ask another one and return True."""
+        held = self.disk.held
+        if held is None or held.status != HeldStatus.SEEKING or held.guardian != sender:
+            return False
+        if message[:3] == (held.token.epoch, held.token.seq, self._digest(held.token)):
+            self._without_guardian(held, now)
+        return True
+
+    def _without_guardian(self, held: Held, now: float) -> None:
+        """Continue in a new epoch with another guardian. `HandOff` knows how."""
+        raise NotImplementedError
+
     def _prepared_here(self, message: Release) -> Token | None:
         """Return the token that a release is about, if this node is the next node as well."""
         held = self.disk.held
@@ -83,10 +114,16 @@ class Comparing(NextNode):
 
     def _refuse_model(self, sender: int, guarded: Guarded, why: str, now: float) -> None:
         """Let the copy go on, and name the sender; avoid it after a number of refusals."""
-        held, check, copy = self.disk.held, self.published.check, guarded.copy
-        assert check is not None
+        held = self.disk.held
         if held is not None and held.status != HeldStatus.PREPARED:
             return  # as with a silent holder: one token at a time
+        self._count_refusal(sender, guarded.copy, why, now)
+        self._regenerate(guarded, now)
+
+    def _count_refusal(self, sender: int, copy: Token, why: str, now: float) -> None:
+        """Name the sender of a refused model; avoid it after a number of refusals."""
+        check = self.published.check
+        assert check is not None
         known = self.disk.refusals or NO_REFUSALS
         refusals = known.counted(sender, copy.epoch, copy.step, check.avoid_after)
         self._put("refusals", refusals)
@@ -102,7 +139,6 @@ class Comparing(NextNode):
         )
         if about.avoided:
             self._avoid(sender, now)
-        self._regenerate(guarded, now)
 
     def _regenerate(self, guarded: Guarded, now: float) -> None:
         """Close the register, and restore the token from the copy in a new epoch."""

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.events import Pardoned
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
+from levywalk.fleet.protocol.given import NOTHING_GIVEN
 from levywalk.fleet.protocol.links import (
+    NO_RIGHT,
     EpochLink,
     LinkKind,
     Opening,
     Reason,
+    Right,
     contradicts,
     overrides,
     refuses_link,
@@ -24,7 +27,7 @@ from levywalk.fleet.protocol.links import (
 )
 from levywalk.fleet.protocol.membership import Membership
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Guard
-from levywalk.fleet.protocol.records import NOBODY, Archived, Held, HeldStatus, Known
+from levywalk.fleet.protocol.records import NOBODY, Archived, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -211,6 +214,37 @@ class Epochs(Membership):
             self.told = set()
         self._put("known", Known(epoch, base, link))
 
+    # What this node was given, if guardians compare models (`given`)
+
+    def _keep_given(self, token: Token, right: Right) -> None:
+        """Keep a token as it was given to this node; the right that it now has is about it, or
+        about one that is kept already.
+        """
+        if self.published.check is None:
+            return
+        held, guarded = self.disk.held, self.disk.guarded
+        rights = [right]
+        if held is not None and held.status != HeldStatus.PREPARED:
+            rights.append(held.right)
+        if guarded is not None and guarded.register is None:
+            rights.append(self._right_to_guard(guarded))
+        self._put("given", (self.disk.given or NOTHING_GIVEN).kept(token, rights))
+
+    def _given(self, right: Right) -> Token | None:
+        """Return the token that this node was given with a right, to show it."""
+        return None if self.disk.given is None else self.disk.given.of(right)
+
+    def _right_to_guard(self, guarded: Guarded) -> Right:
+        """Return what shows others that this node is the guardian: the release that made it so, or
+        the link that names it.
+        """
+        if guarded.activate is not None:
+            return Right(guarded.activate)
+        known = self.disk.known
+        if known.link is None or known.epoch != guarded.copy.epoch:
+            return NO_RIGHT
+        return Right(None, known.link.opening)
+
     def _next_epoch(self, token: Token) -> Epoch:
         """Return the epoch in which this node would restore a token."""
         epochs = (self.disk.known.epoch, token.epoch, *(lie.link.epoch for lie in self.disk.liars))
@@ -247,4 +281,4 @@ class Epochs(Membership):
             signature = self.signer.sign(blank.statement(self.terms.run))
             link = held.link._replace(opening=blank._replace(signature=signature))
             self._put("held", held._replace(guardian=guardian, link=link))
-            self._send(guardian, Guard(held.token, link))
+            self._send(guardian, Guard(held.token, link, self._given(link.right)))

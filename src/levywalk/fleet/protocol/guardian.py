@@ -169,6 +169,7 @@ class Guardian(Comparing):
         if lineage.since == token.hops > 0:  # see `surviving.token_of`
             numbers = (token.step, token.hops, lineage.generation)
             self._lines.append(NewGeneration(epoch, *numbers, WITHOUT, NOBODY))
+        self._keep_given(token, Right(event.word))
         fresh = self.published.reopened(token, epoch, token.epoch)
         if held is None or held.token is not token:
             fresh = fresh._replace(came_from=NOBODY)
@@ -211,12 +212,15 @@ class Guardian(Comparing):
             return
         if not self._believes(sender, message.link, now):
             return
+        if not self._may_open(sender, message, now):
+            return  # the sender is told, and asks another neighbour
         self._overtake(
             message.link
         )  # in one transaction with the copy, so that an announced epoch is guarded
         self._lines.append(
             Began(token.epoch, one.parent, token.base)
         )  # the other node may die before it logs this
+        self._keep_given(token, Right(None, one))
         self._put("guarded", Guarded(token, sender, None, None))
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))

@@ -44,7 +44,7 @@ persisted before. A restarted node sends again every message that still needs an
 from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Again, Turn
-from levywalk.fleet.protocol.links import LinkKind
+from levywalk.fleet.protocol.links import LinkKind, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
     Guard,
@@ -95,7 +95,8 @@ class HandOff(Remembering):
                     self._choose_guardian(held, now)
                 else:
                     assert held.link is not None
-                    self._send(held.guardian, Guard(held.token, held.link))
+                    shown = self._given(held.link.right)
+                    self._send(held.guardian, Guard(held.token, held.link, shown))
                 waits = True
         if guarded is not None and self._not_begun(guarded):
             assert guarded.activate is not None
@@ -198,6 +199,8 @@ class HandOff(Remembering):
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:
         """The next node does not accept the token: the model stays, as with a dead node."""
+        if self._not_guarded(sender, message, now):
+            return
         held = self.disk.held
         if (
             held is None
@@ -234,6 +237,7 @@ class HandOff(Remembering):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
+        self._keep_given(sent, Right(certificate))
         self.holder_heard, self.activated = now, False
         self._send(held.to, Activate(certificate))
         self.retry_at = now + self.terms.retry

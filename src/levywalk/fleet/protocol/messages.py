@@ -19,7 +19,8 @@ message         from → to               meaning
                                         last one: the walk is over
 `Renewed`       guardian → holder       the copy is on my disk
 `Guard`         seeker → neighbour      become the guardian of my token: the first one, or one that
-                                        I have restored
+                                        I have restored. If guardians compare models, also the
+                                        token that I was given
 `Guarding`      neighbour → seeker      the copy is on my disk
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
 `Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
@@ -129,6 +130,7 @@ class Guard(NamedTuple):
 
     token: Token
     link: EpochLink  # which opens the token's epoch, and names the receiver as its guardian
+    given: Token | None = None  # as the sender was given it, if guardians compare models
 
 
 class Guarding(NamedTuple):

@@ -16,7 +16,7 @@ from levywalk.fleet.protocol.messages import (
     Prepared,
     Refused,
 )
-from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
+from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
 from levywalk.fleet.protocol.refusals import AVOIDED
 from levywalk.fleet.protocol.resizing import Resizing
 from levywalk.fleet.protocol.token import FIRST
@@ -107,6 +107,7 @@ class NextNode(Resizing):
             self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
             return
         right = self._right_to_hold(certificate)
+        self._keep_given(token, right)
         if held.giver == NOBODY:
             reason = LinkKind.GIVER_GONE, token.epoch, right
             self._bring_back(token, reason, NOBODY, now, avoid=())
@@ -128,17 +129,6 @@ class NextNode(Resizing):
         guarded = self.disk.guarded
         mine = guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == certificate[1:3]
         return self._right_to_guard(guarded) if guarded is not None and mine else NO_RIGHT
-
-    def _right_to_guard(self, guarded: Guarded) -> Right:
-        """Return what shows others that this node is the guardian: the release that made it so, or
-        the link that names it.
-        """
-        if guarded.activate is not None:
-            return Right(guarded.activate)
-        known = self.disk.known
-        if known.link is None or known.epoch != guarded.copy.epoch:
-            return NO_RIGHT
-        return Right(None, known.link.opening)
 
     def _certified(self, sender: int, message: Certified, now: float) -> None:
         """Use or forward a certificate that the silent sender of a token could not deliver."""

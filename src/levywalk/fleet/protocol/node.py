@@ -217,6 +217,7 @@ class Node(HandOff):
         ):
             return
         token = event.token._replace(epoch=Epoch(0, 0, self.id))
+        self._keep_given(token, NO_RIGHT)
         self._seek(token, (LinkKind.FIRST, FIRST, NO_RIGHT), NOBODY, now, avoid=())
 
     # Timers

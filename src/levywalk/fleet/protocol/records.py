@@ -10,6 +10,7 @@ from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.fleet_size import FleetSize
+from levywalk.fleet.protocol.given import GivenTokens
 from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -128,6 +129,7 @@ class Disk:
     spent: Spending | None = None  # None without privacy
     size: FleetSize | None = None  # the last version; None if it is the manifest's
     refusals: Refusals | None = None  # whose models it has refused; None if it never did
+    given: GivenTokens | None = None  # tokens as they were given to it; None: nobody compares
 
 
 class Archived(NamedTuple):

@@ -14,6 +14,7 @@ ENVIRONMENT = TLS_1_3_ONLY | {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }  # environment variables that a node's process must have from its start
+RUNS_ALREADY = 75  # exit code of a process whose node another process runs: nothing is wrong
 
 
 def command(path: str | Path) -> list[str]:

@@ -305,12 +305,14 @@ class Renewed(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Guard(_message.Message):
-    __slots__ = ("token", "link")
+    __slots__ = ("token", "link", "given")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     LINK_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
     token: Token
     link: EpochLink
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., link: _Optional[_Union[EpochLink, _Mapping]] = ...) -> None: ...
+    given: Token
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., link: _Optional[_Union[EpochLink, _Mapping]] = ..., given: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
 
 class Guarding(_message.Message):
     __slots__ = ("epoch", "seq")

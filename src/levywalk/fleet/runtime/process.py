@@ -32,7 +32,7 @@ from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.few_connections import FewConnections, SpareDescriptors
 from levywalk.fleet.runtime.incarnation import Incarnation
-from levywalk.fleet.runtime.launch import ENVIRONMENT, command
+from levywalk.fleet.runtime.launch import ENVIRONMENT, RUNS_ALREADY, command
 from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.operator_port import OperatorPort
 from levywalk.fleet.runtime.own_data import own_part, scores
@@ -44,7 +44,7 @@ from levywalk.fleet.setup.budget_file import use_up
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.setup.update_check_terms import check_own_samples
-from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.errors import NodeStoreError, StoreInUse
 from levywalk.printable import printable
 from levywalk.version import __version__
 
@@ -292,10 +292,12 @@ def main(arguments: list[str] | None = None) -> int:
             run()
         )  # the process ends afterwards, so nothing needs to be cancelled
     except (LevywalkError, NodeStoreError) as error:
-        line = json.dumps({"level": "error", "event": "cannot run", "message": str(error)})
+        twice = isinstance(error, StoreInUse)  # two commands have started the node at once
+        level = "warning" if twice else "error"
+        line = json.dumps({"level": level, "event": "cannot run", "message": str(error)})
         print(line, flush=True)  # noqa: T201
         print(f"Error: {printable(str(error), lines=True)}", file=sys.stderr)  # noqa: T201
-        return 1
+        return RUNS_ALREADY if twice else 1
     return 0
 
 

@@ -29,7 +29,7 @@ from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.lineage import LINEAGE_BYTES, MOST_ANSWER
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
-from levywalk.fleet.protocol.messages import Message, Release
+from levywalk.fleet.protocol.messages import Guard, Message, Release
 from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK
@@ -47,8 +47,8 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
 # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes,
-# 4 no token in Release
-FORMAT = 5
+# 4 no token in Release, 5 no given token in Guard
+FORMAT = 6
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -265,6 +265,7 @@ _OPTIONAL: dict[type, tuple[str, ...]] = {
     Right: ("release", "link"),
     Lie: ("pardon",),
     Release: ("token",),
+    Guard: ("given",),
 }
 _INNER = {
     one.__name__: one
@@ -390,7 +391,7 @@ class Reader:
     >>> from levywalk.fleet.protocol.messages import Alive
     >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
-    Hello(format=5, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    Hello(format=6, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])

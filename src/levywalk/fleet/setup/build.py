@@ -112,7 +112,6 @@ class Fleet:
             **{"steps": steps, "step_size": step_size, "privacy": private, "known": known, **more},
             checked=settings is not None,
         )
-        published = with_check(published, settings, problem)
         phases = bind_phases(network, known, design, published.update, step_size)
         drawn = token_keys(seed, Domain.START, range(1), tokens)
         begin = start_nodes(start, design, network, problem, phases[0].bound, drawn)
@@ -120,6 +119,7 @@ class Fleet:
             x0 = getattr(problem, "x0", None)
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         first = first.astype(model_type(problem)).astype(np.float64)
+        published = with_check(published, settings, problem, first)
         return cls(
             network,
             problem,

@@ -5,15 +5,13 @@ It may be larger than a manifest, and only the node where the walk begins needs 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-
-import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidSpec, MissingFile
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed, Tensor
+from levywalk.fleet.protocol.update_check import model_hash
 from levywalk.whole_files import write_whole
 
 FIRST_MODEL = "x0.safetensors"
@@ -25,10 +23,11 @@ def first_hash(x0: Floats) -> str:
 
     Examples
     --------
+    >>> import numpy as np
     >>> first_hash(np.zeros(1))
     'af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc'
     """
-    return hashlib.sha256(np.ascontiguousarray(x0, dtype="<f8").tobytes()).hexdigest()
+    return model_hash(x0)
 
 
 def write_first_model(folder: Path, x0: Floats, schema: TensorSchema | None) -> None:

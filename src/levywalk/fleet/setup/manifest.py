@@ -28,6 +28,7 @@ from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.terms import DEPTH, MOST_DEPTH, GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.protocol.update_check import model_hash
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.first_model import read_first_model
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
@@ -300,7 +301,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
             "version", f"{DRAWS_VERSION}; use the version of levywalk that created the fleet"
         )
     ridge = 0.0 if code is not None else problem.number("ridge", low=0.0)
-    published = read_check(top, published, ridge)
+    begins = first if first is not None or x0 is None else model_hash(x0)
+    published = read_check(top, published, ridge, begins or "")
     mean = problem.number("mean_smoothness", low=0.0, low_open=True)
     shared = draws.flag("shared_key")
     privacy.check(shared_key=shared, stop=published.stop, mean_smoothness=mean)

@@ -48,10 +48,10 @@ def write_operator_folder(
 
 
 def add_operator_address(folder: Path, node: OperatorAddress, size: FleetSize) -> None:
-    """Add a node that has joined to an operator's folder."""
+    """Add a node that has joined to an operator's folder; nothing happens if it is there."""
     before = read_operator_file(folder / OPERATOR_FILE, size.nodes)
     write_size(folder, size)
-    _write_nodes(folder, [*before.values(), node])
+    _write_nodes(folder, [*(before | {node.id: node}).values()])
 
 
 def _write_nodes(folder: Path, nodes: list[OperatorAddress]) -> None:

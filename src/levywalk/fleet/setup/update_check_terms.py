@@ -12,9 +12,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
+from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.fleet.protocol.published_walk import PublishedWalk
-from levywalk.fleet.protocol.update_check import UpdateCheck
+from levywalk.fleet.protocol.update_check import UpdateCheck, model_hash
 from levywalk.fleet.setup.fields import Fields
 from levywalk.problem import Problem, has_l1, has_samples
 from levywalk.remedy import typed
@@ -80,10 +81,10 @@ def as_check_settings(value: Any) -> CheckSettings | None:
 
 
 def with_check(
-    published: PublishedWalk, settings: CheckSettings | None, problem: Problem
+    published: PublishedWalk, settings: CheckSettings | None, problem: Problem, first: Floats
 ) -> PublishedWalk:
     """Return what is published about a walk whose guardians compare models; refuse a method for
-    which they cannot.
+    which they cannot. ``first`` is the model with which the walk begins.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def with_check(
         samples = 1
     found = dataclasses.replace(settings, samples=samples)
     ridge = 0.0 if hasattr(problem, "code") else float(getattr(problem, "ridge", 0.0))
-    return bound_check(published, found, ridge)
+    return bound_check(published, found, ridge, model_hash(first))
 
 
 def _option() -> str:
@@ -144,8 +145,12 @@ def _noise_falls(privacy: Privacy, published: PublishedWalk) -> bool:
     return privacy.hides and privacy.adjacency == "sample" and whole
 
 
-def bound_check(published: PublishedWalk, settings: CheckSettings, ridge: float) -> PublishedWalk:
-    """Return a walk whose guardians compare models, with the numbers of the bound."""
+def bound_check(
+    published: PublishedWalk, settings: CheckSettings, ridge: float, first: str
+) -> PublishedWalk:
+    """Return a walk whose guardians compare models, with the numbers of the bound and the hash of
+    the first model.
+    """
     from levywalk.privacy.private_data import sensitivity
 
     update, bound = published.update, published.method.privacy
@@ -184,6 +189,7 @@ def bound_check(published: PublishedWalk, settings: CheckSettings, ridge: float)
         check=UpdateCheck(
             *(settings.alarm, settings.avoid_after, settings.samples),
             *(bound.privacy.clip, ridge, deviation, quantile),
+            first,
         ),
     )
 
@@ -212,7 +218,7 @@ def check_table(check: UpdateCheck) -> dict[str, Any]:
     return {name.name: getattr(check, name.name) for name in dataclasses.fields(CheckSettings)}
 
 
-def read_check(top: Fields, published: PublishedWalk, ridge: float) -> PublishedWalk:
+def read_check(top: Fields, published: PublishedWalk, ridge: float, first: str) -> PublishedWalk:
     """Return the walk of a manifest with what its guardians compare, if it says so."""
     if TABLE not in top:
         return published
@@ -220,7 +226,7 @@ def read_check(top: Fields, published: PublishedWalk, ridge: float) -> Published
     settings = table.make(lambda: CheckSettings(**table.values))
     if settings.samples is None:
         raise table.bad("samples", "a number of at least 1")
-    return table.make(bound_check, published, settings, ridge)
+    return table.make(bound_check, published, settings, ridge, first)
 
 
 def check_own_samples(published: PublishedWalk, problem: Problem | None) -> None:

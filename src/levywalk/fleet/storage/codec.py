@@ -28,6 +28,7 @@ from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
+from levywalk.fleet.protocol.given import GivenTokens
 from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -143,6 +144,21 @@ class RefusalsField:
         if any(one.node >= other.node for one, other in pairwise(senders)):
             raise Malformed("senders are not in order")
         return Refusals(senders)
+
+
+class GivenField:
+    """Tokens as they were given to a node."""
+
+    def write(self, out: FieldWriter, value: GivenTokens) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value.tokens)))
+        for token in value.tokens:
+            _TOKEN.write(out, token)
+
+    def read(self, source: FieldReader) -> GivenTokens:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        return GivenTokens(tuple(_TOKEN.read(source) for _ in range(count)))  # each takes bytes
 
 
 class EdgesField:
@@ -265,6 +281,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     40: (Revocations, RevocationsField()),
     42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
     44: (Refusals, RefusalsField()),
+    45: (GivenTokens, GivenField()),
     50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
@@ -287,6 +304,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "memory": (KeptMemory, NoneType),
     "spent": (Spending, NoneType),
     "refusals": (Refusals, NoneType),
+    "given": (GivenTokens, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (
