@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Genesis, Send, Start
+from levywalk.fleet.protocol.events import Genesis, Persist, Send, Start
 from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import (
@@ -17,6 +17,8 @@ from levywalk.fleet.protocol.messages import (
     Question,
     Release,
     Released,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import (
@@ -27,7 +29,7 @@ from levywalk.fleet.protocol.records import (
     Known,
     SilentNeighbour,
 )
-from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
 class AcknowledgesBeforeCommit(Node):
@@ -107,6 +109,37 @@ class GenesisWithoutGuardian(Node):
             self._put("held", held._replace(status=HeldStatus.ACTIVE))
             self._put("known", Known(held.token.epoch, held.token.base, held.link))
             self._go_on(now)
+
+
+class StaysWithoutAsking(Node):
+    """The model stays as soon as the next node is dead or refuses it, although the guardian may
+    have been asked to release it.
+    """
+
+    def _give_up(self, held: Held, why: str) -> None:
+        self._withdrawn(held.guardian, Withdrawn(*_choice(held)), 0.0)
+
+
+class WithdrawsInWordsOnly(Node):
+    """The guardian says that a choice is withdrawn, and does not write that down."""
+
+    def _withdraw(self, sender: int, message: Withdraw, now: float) -> None:
+        guarded = self.disk.guarded
+        super()._withdraw(sender, message, now)
+        if guarded is not None and guarded.register is None:
+            self.out = [one for one in self.out if not isinstance(one, Persist)]
+            self.disk.guarded = guarded
+
+
+class ForgetsEarlierWithdrawals(Node):
+    """The guardian knows the last choice that was withdrawn, and no earlier one."""
+
+    def _release(self, sender: int, message: Release, now: float) -> None:
+        guarded = self.disk.guarded
+        if guarded is not None and 0 < message.hops < guarded.withdrawn:
+            self.disk.guarded = guarded._replace(withdrawn=0)
+            self._changed["guarded"] = self.disk.guarded
+        super()._release(sender, message, now)
 
 
 class TrustsItsDisk(Node):
@@ -191,10 +224,15 @@ class TakesAnySize(Node):
         return False
 
 
+def _choice(held: Held) -> tuple[Epoch, int, int]:
+    return held.token.epoch, held.token.seq, held.token.hops
+
+
 MUTANTS: tuple[type[Node], ...] = (
     AcknowledgesBeforeCommit,
     ReleasesWithoutRegister,
     AnnouncesUnguarded,
     RedrawsAfterCrash,
     GenesisWithoutGuardian,
+    StaysWithoutAsking,
 )

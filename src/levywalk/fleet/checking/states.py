@@ -44,6 +44,7 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renewed,
     Sized,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
@@ -66,7 +67,9 @@ T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
 LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
-FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding, Sized)
+FLEETING = (
+    *(Heartbeat, Fenced, Prepared, Refused, Released, Withdrawn, Renewed, Guarding, Sized),
+)
 UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),

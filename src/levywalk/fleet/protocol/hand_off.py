@@ -13,16 +13,21 @@ status       meaning                         next
 ===========  ==============================  ======================================================
 PREPARED     on disk, not in use yet         ACTIVE with the guardian's certificate; or replaced by
                                              a later token
-ACTIVE       the node updates and decides    MOVING when the decision is another node; RELEASING
-                                             when the walk is over
-MOVING       the decision is on disk         RELEASING when the next node is prepared; ACTIVE (the
-                                             model stays) if the next node is dead
-RELEASING    no more changes                 with the guardian's certificate the node becomes the
-                                             guardian and holds nothing; if the walk is over (there
-                                             is no next node), the guardian says that it is finished
+ACTIVE       the node updates and decides    MOVING when the decision is another node; ENDING when
+                                             the walk is over
+MOVING       the decision is on disk; when   with the guardian's certificate the node becomes the
+             the next node is prepared, the  guardian and holds nothing; ACTIVE (the model stays) if
+             guardian is asked to release    the next node is dead or does not accept it, and the
+             the token                       guardian has withdrawn the decision
+ENDING       no more changes                 the guardian says that the walk is finished
 SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decision, once another
              one; it has no guardian         node guards a copy
 ===========  ==============================  ======================================================
+
+That the guardian was asked is on no disk. So a node that is MOVING never knows that it was not
+asked, and stays only if the guardian answers `Withdrawn`: then no message on its way, however old,
+can release this decision, nor an earlier one (`Guarded.withdrawn`). If the guardian had released
+the token before, it answers with the certificate.
 
 What a node guards (`Guarded.register`):
 
@@ -55,6 +60,8 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.remembering import Remembering
@@ -82,13 +89,10 @@ class HandOff(Remembering):
                 else:
                     self.out.append(Again())
             elif held.status == HeldStatus.MOVING:
-                self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
+                self._move(held)
                 waits = True
-            elif held.status == HeldStatus.RELEASING and held.to == NOBODY:
+            elif held.status == HeldStatus.ENDING:
                 self._send(held.guardian, Renew(held.token, last=True))
-                waits = True
-            elif held.status == HeldStatus.RELEASING:
-                self._send(held.guardian, self._release_of(held, again=True))
                 waits = True
             elif held.status == HeldStatus.SEEKING:
                 if held.guardian == NOBODY:
@@ -103,6 +107,15 @@ class HandOff(Remembering):
             waits = True
         if waits:
             self.retry_at = now + self.terms.retry
+
+    def _move(self, held: Held) -> None:
+        """Send again what a decision needs next."""
+        if not self.disk.edges[held.to].up:
+            self._give_up(held, "the node is dead")
+        elif self.ready is held.token:
+            self._send(held.guardian, self._release_of(held, again=True))
+        else:
+            self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
 
     def _not_begun(self, guarded: Guarded) -> bool:
         """Return whether the next node may still be without its certificate."""
@@ -157,7 +170,7 @@ class HandOff(Remembering):
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
         elif self._over(token):
             self._lines += self.site.lines(token, True)
-            self._put("held", held._replace(status=HeldStatus.RELEASING, token=token, to=NOBODY))
+            self._put("held", held._replace(status=HeldStatus.ENDING, token=token, to=NOBODY))
             self._send(held.guardian, Renew(token, last=True))
         else:
             if self.made or not asking:
@@ -177,9 +190,7 @@ class HandOff(Remembering):
         self.retry_at = now + self.terms.retry
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
-        """The next node has the token: change nothing any more, and ask the guardian to
-        release it.
-        """
+        """The next node has the token: ask the guardian to release it."""
         held = self.disk.held
         if (
             held is None
@@ -191,13 +202,12 @@ class HandOff(Remembering):
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
             return
-        held = held._replace(status=HeldStatus.RELEASING)
-        self._put("held", held)
+        self.ready = held.token
         self._send(held.guardian, self._release_of(held))
         self.retry_at = now + self.terms.retry
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:
-        """The next node does not accept the token: the model stays, as with a dead node."""
+        """The next node does not accept the token: the model is to stay, as with a dead node."""
         held = self.disk.held
         if (
             held is None
@@ -207,13 +217,23 @@ class HandOff(Remembering):
         ):
             return
         if message.digest == self._outgoing(held)[1]:
-            self._stay(held, message.why)
+            self._give_up(held, message.why)
 
-    def _stay(self, held: Held, why: str) -> None:
-        """Keep the model because it cannot go to the chosen node.
+    def _give_up(self, held: Held, why: str) -> None:
+        """Ask the guardian not to release the token, since it cannot go to the chosen node."""
+        self.unwanted = why
+        self._send(held.guardian, Withdraw(held.token.epoch, held.token.seq, held.token.hops))
 
-        Nothing was released, so no other node can have the token.
-        """
+    def _withdrawn(self, sender: int, message: Withdrawn, now: float) -> None:
+        """Keep the model: no other node has the token, nor will it get it by this decision."""
+        held = self.disk.held
+        if held is None or held.status != HeldStatus.MOVING or sender != held.guardian:
+            return
+        token = held.token
+        if message != (token.epoch, token.seq, token.hops):
+            return
+        why = self.unwanted or "the node was dead, or did not accept it"
+        self.unwanted = ""
         self._record("stayed", to=held.to, why=why)
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
@@ -224,9 +244,7 @@ class HandOff(Remembering):
         node.
         """
         held, certificate = self.disk.held, message.certificate
-        if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
-            return
-        if held.to == NOBODY:
+        if held is None or held.status != HeldStatus.MOVING or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
@@ -234,7 +252,7 @@ class HandOff(Remembering):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
-        self.holder_heard, self.activated = now, False
+        self.holder_heard, self.activated, self.unwanted = now, False, ""
         self._send(held.to, Activate(certificate))
         self.retry_at = now + self.terms.retry
 

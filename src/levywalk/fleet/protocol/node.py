@@ -59,6 +59,8 @@ from levywalk.fleet.protocol.messages import (
     Revoked,
     Sighting,
     Sized,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
@@ -92,6 +94,8 @@ class Node(HandOff):
             Refused: self._refused,
             Release: self._release,
             Released: self._released,
+            Withdraw: self._withdraw,
+            Withdrawn: self._withdrawn,
             Activate: self._activate,
             Certified: self._certified,
             Alive: self._alive,
@@ -251,7 +255,7 @@ class Node(HandOff):
             and held.status == HeldStatus.MOVING
             and not self.disk.edges[held.to].up
         ):
-            self._stay(held, "the node is dead")
+            self._give_up(held, "the node is dead")
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
         self._speak()

@@ -63,6 +63,8 @@ class NodeState:
         self.holder_heard = 0.0
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
+        self.ready: Token | None = None  # held, and known to be prepared at the next node
+        self.unwanted = ""  # why the chosen node does not get the token, if it is to be withdrawn
         self.burst: int | None = (
             None  # most decisions in one turn, so that messages are not kept waiting
         )

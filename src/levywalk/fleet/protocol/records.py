@@ -28,7 +28,7 @@ class HeldStatus(StrEnum):
     PREPARED = "prepared"  # on disk, and not to be used yet
     ACTIVE = "active"
     MOVING = "moving"  # the next node is chosen
-    RELEASING = "releasing"  # the guardian is asked
+    ENDING = "ending"  # the walk is over, and the guardian is asked to say so
     SEEKING = "seeking"  # it has no guardian yet
 
 
@@ -62,6 +62,7 @@ class Guarded(NamedTuple):
     holder: int
     register: Certificate | RegisterValue | None
     activate: Certificate | None
+    withdrawn: int = 0  # the holder's choices up to this decision (`Token.hops`) do not count
 
 
 class Known(NamedTuple):

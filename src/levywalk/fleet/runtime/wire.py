@@ -47,8 +47,8 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
 # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes,
-# 4 no token in Release
-FORMAT = 5
+# 4 no token in Release, 5 no decision in it and no withdrawals
+FORMAT = 6
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
