@@ -415,8 +415,8 @@ class Explorer:
     def _line(self, step: ExploredStep) -> str:
         move, v = step.move, step.node
         if move.what == "got":
-            sender, _, message = self.nodes.mail.all[move.about]
-            text = f"{v} gets {told(message)} of {sender}"
+            letter = self.nodes.mail.all[move.about]
+            text = f"{v} gets {told(letter.message)} of {letter.sender}"
         else:
             about = "" if move.about == NOBODY else f" {move.about}"
             text = f"{v}: {move.what}{about}" + HEARS.get(move.hears, f" (hears {move.hears})")
