@@ -72,7 +72,7 @@ def at_status(
 
 @pytest.mark.parametrize("back", mostly_more([0.3, 3.0], lambda back: back == 3.0))
 @pytest.mark.parametrize(
-    "status", mostly_more(["active", "moving", "releasing"], lambda one: one != "active")
+    "status", mostly_more(["active", "moving", "prepared"], lambda one: one != "active")
 )
 @pytest.mark.parametrize("who", ["holder", "guardian"])
 def test_crashes_with_restart_lose_nothing(who, status, back):
