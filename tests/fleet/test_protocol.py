@@ -248,9 +248,7 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
     ):
         virtual.step()
     giver = next(
-        v
-        for v, m in enumerate(virtual.machines)
-        if (h := m.disk["held"]) and h.status == "moving"
+        v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "moving"
     )
     virtual.at(virtual.now, PlannedFault("kill", giver))
     virtual.at(virtual.now + 4.0, PlannedFault("restart", giver))

@@ -1,5 +1,5 @@
-"""A choice that cannot be carried out: the holder keeps the model only if its guardian has withdrawn
-the choice, since nothing on the holder's disk says whether the release was asked for.
+"""A choice that cannot be carried out: the holder keeps the model only if its guardian has
+withdrawn the choice, since nothing on the holder's disk says whether the release was asked for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from levywalk.fleet.protocol.records import NOBODY, Guarded
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from tests.fleet.test_protocol import fleet_of, sent
-
 
 
 class Three:

@@ -67,9 +67,7 @@ T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
 LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
-FLEETING = (
-    *(Heartbeat, Fenced, Prepared, Refused, Released, Withdrawn, Renewed, Guarding, Sized),
-)
+FLEETING = (*(Heartbeat, Fenced, Prepared, Refused, Released, Withdrawn, Renewed, Guarding, Sized),)
 UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),
