@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Genesis, Persist, Send, Start
+from levywalk.fleet.protocol.events import Again, Genesis, Persist, Send, Start
 from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import (
@@ -18,7 +18,6 @@ from levywalk.fleet.protocol.messages import (
     Release,
     Released,
     Withdraw,
-    Withdrawn,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import (
@@ -29,7 +28,7 @@ from levywalk.fleet.protocol.records import (
     Known,
     SilentNeighbour,
 )
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Token
 
 
 class AcknowledgesBeforeCommit(Node):
@@ -116,8 +115,10 @@ class StaysWithoutAsking(Node):
     have been asked to release it.
     """
 
-    def _give_up(self, held: Held, why: str) -> None:
-        self._withdrawn(held.guardian, Withdrawn(*_choice(held)), 0.0)
+    def _give_up(self, held: Held, why: str, now: float) -> None:
+        self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
+        self._commit()
+        self.out.append(Again())
 
 
 class WithdrawsInWordsOnly(Node):
@@ -140,6 +141,13 @@ class ForgetsEarlierWithdrawals(Node):
             self.disk.guarded = guarded._replace(withdrawn=0)
             self._changed["guarded"] = self.disk.guarded
         super()._release(sender, message, now)
+
+
+class AsksALostDiskAgain(Node):
+    """It does not give up its choice if the next node has lost its disk, and asks it again."""
+
+    def _unwanted(self, held: Held, why: str) -> Held:
+        return held if why == "the node is gone" else super()._unwanted(held, why)
 
 
 class TrustsItsDisk(Node):
@@ -222,10 +230,6 @@ class TakesAnySize(Node):
 
     def _lacks_size(self, sender: int, token: Token) -> bool:
         return False
-
-
-def _choice(held: Held) -> tuple[Epoch, int, int]:
-    return held.token.epoch, held.token.seq, held.token.hops
 
 
 MUTANTS: tuple[type[Node], ...] = (

@@ -66,7 +66,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
-LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
+LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.WITHDRAWING)
 FLEETING = (*(Heartbeat, Fenced, Prepared, Refused, Released, Withdrawn, Renewed, Guarding, Sized),)
 UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {

@@ -121,7 +121,7 @@ def _is_released(memories: list[DiskValue], v: int) -> bool:
     """Return whether the choice of a node is released, by a certificate on any disk."""
     held = memories[v].held
     assert held is not None
-    if held.status != HeldStatus.MOVING:
+    if held.to == NOBODY:
         return False
     token, sent = held.token, held.token.handed_over(v, held.to)
     released = (held.guardian, token.epoch, token.seq, held.to, v, sent.digest())

@@ -57,10 +57,9 @@ class Guardian(Comparing):
             return
         certificate = guarded.register
         if certificate is None:
-            if message.hops <= guarded.withdrawn:
-                self._send(sender, Withdrawn(message.epoch, message.seq, message.hops))
-                return
-            if not self._may_release(sender, guarded, message, now):
+            if message.hops <= guarded.withdrawn or not self._may_release(
+                sender, guarded, message, now
+            ):
                 return
             blank = Certificate(
                 self.id, message.epoch, message.seq, message.to, sender, message.digest, b""

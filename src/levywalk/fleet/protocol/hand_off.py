@@ -16,18 +16,21 @@ PREPARED     on disk, not in use yet         ACTIVE with the guardian's certific
 ACTIVE       the node updates and decides    MOVING when the decision is another node; ENDING when
                                              the walk is over
 MOVING       the decision is on disk; when   with the guardian's certificate the node becomes the
-             the next node is prepared, the  guardian and holds nothing; ACTIVE (the model stays) if
-             guardian is asked to release    the next node is dead or does not accept it, and the
-             the token                       guardian has withdrawn the decision
+             the next node is prepared, the  guardian and holds nothing; WITHDRAWING if the next
+             guardian is asked for the       node is dead or does not accept the token
+             release
+WITHDRAWING  the next node is not asked any  ACTIVE (the model stays) if the guardian has withdrawn
+             more; the guardian is asked to  the decision; with the guardian's certificate it goes
+             withdraw the decision           on as if it were MOVING
 ENDING       no more changes                 the guardian says that the walk is finished
 SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decision, once another
              one; it has no guardian         node guards a copy
 ===========  ==============================  ======================================================
 
-That the guardian was asked is on no disk. So a node that is MOVING never knows that it was not
-asked, and stays only if the guardian answers `Withdrawn`: then no message on its way, however old,
-can release this decision, nor an earlier one (`Guarded.withdrawn`). If the guardian had released
-the token before, it answers with the certificate.
+That the guardian was asked for the release is on no disk. So a node never knows that it was not
+asked, and the model stays only if the guardian answers `Withdrawn`: then no message on its way,
+however old, can release this decision, nor an earlier one (`Guarded.withdrawn`). If the guardian
+had released the token before, it answers with the certificate.
 
 What a node guards (`Guarded.register`):
 
@@ -67,6 +70,7 @@ from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldSt
 from levywalk.fleet.protocol.remembering import Remembering
 from levywalk.fleet.protocol.token import Token
 
+_CHOSEN = (HeldStatus.MOVING, HeldStatus.WITHDRAWING)
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
 
 
@@ -88,8 +92,14 @@ class HandOff(Remembering):
                     waits = True
                 else:
                     self.out.append(Again())
+            elif held.status == HeldStatus.MOVING and self.ready is held.token:
+                self._send(held.guardian, self._release_of(held, again=True))
+                waits = True
             elif held.status == HeldStatus.MOVING:
-                self._move(held)
+                self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
+                waits = True
+            elif held.status == HeldStatus.WITHDRAWING:
+                self._send(held.guardian, _withdrawal(held.token))
                 waits = True
             elif held.status == HeldStatus.ENDING:
                 self._send(held.guardian, Renew(held.token, last=True))
@@ -107,15 +117,6 @@ class HandOff(Remembering):
             waits = True
         if waits:
             self.retry_at = now + self.terms.retry
-
-    def _move(self, held: Held) -> None:
-        """Send again what a decision needs next."""
-        if not self.disk.edges[held.to].up:
-            self._give_up(held, "the node is dead")
-        elif self.ready is held.token:
-            self._send(held.guardian, self._release_of(held, again=True))
-        else:
-            self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
 
     def _not_begun(self, guarded: Guarded) -> bool:
         """Return whether the next node may still be without its certificate."""
@@ -217,24 +218,31 @@ class HandOff(Remembering):
         ):
             return
         if message.digest == self._outgoing(held)[1]:
-            self._give_up(held, message.why)
+            self._give_up(held, message.why, now)
 
-    def _give_up(self, held: Held, why: str) -> None:
+    def _give_up(self, held: Held, why: str, now: float) -> None:
         """Ask the guardian not to release the token, since it cannot go to the chosen node."""
-        self.unwanted = why
-        self._send(held.guardian, Withdraw(held.token.epoch, held.token.seq, held.token.hops))
+        self._unwanted(held, why)
+        self._send(held.guardian, _withdrawal(held.token))
+        self.retry_at = now + self.terms.retry
+
+    def _unwanted(self, held: Held, why: str) -> Held:
+        """Note that a token cannot go to the chosen node, which is not asked any more: it may have
+        worked with the token, and lost its disk since.
+        """
+        self._record("gives up", to=held.to, why=why)
+        held = held._replace(status=HeldStatus.WITHDRAWING)
+        self._put("held", held)
+        return held
 
     def _withdrawn(self, sender: int, message: Withdrawn, now: float) -> None:
         """Keep the model: no other node has the token, nor will it get it by this decision."""
         held = self.disk.held
-        if held is None or held.status != HeldStatus.MOVING or sender != held.guardian:
+        if held is None or held.status != HeldStatus.WITHDRAWING or sender != held.guardian:
             return
-        token = held.token
-        if message != (token.epoch, token.seq, token.hops):
+        if message != _withdrawal(held.token):
             return
-        why = self.unwanted or "the node was dead, or did not accept it"
-        self.unwanted = ""
-        self._record("stayed", to=held.to, why=why)
+        self._record("stayed", to=held.to)
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
         self.out.append(Again())
@@ -244,7 +252,7 @@ class HandOff(Remembering):
         node.
         """
         held, certificate = self.disk.held, message.certificate
-        if held is None or held.status != HeldStatus.MOVING or sender != held.guardian:
+        if held is None or held.status not in _CHOSEN or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
@@ -252,7 +260,7 @@ class HandOff(Remembering):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
-        self.holder_heard, self.activated, self.unwanted = now, False, ""
+        self.holder_heard, self.activated = now, False
         self._send(held.to, Activate(certificate))
         self.retry_at = now + self.terms.retry
 
@@ -304,3 +312,7 @@ class HandOff(Remembering):
         else:
             reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
         self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
+
+
+def _withdrawal(token: Token) -> Withdraw:
+    return Withdraw(token.epoch, token.seq, token.hops)

@@ -255,7 +255,7 @@ class Node(HandOff):
             and held.status == HeldStatus.MOVING
             and not self.disk.edges[held.to].up
         ):
-            self._give_up(held, "the node is dead")
+            self._give_up(held, "the node is dead", now)
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
         self._speak()
@@ -336,6 +336,8 @@ class Node(HandOff):
             self._put(
                 "held", held._replace(giver=NOBODY)
             )  # once activated, the token will need another guardian
+        if held is not None and held.status == HeldStatus.MOVING and held.to == node:
+            held = self._unwanted(held, "the node is gone")  # with the edge, in one transaction
         if held is not None and held.status != HeldStatus.PREPARED and held.guardian == node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == node:
@@ -344,3 +346,5 @@ class Node(HandOff):
             ):  # forward the certificate from now on, also after a crash
                 self._put("guarded", guarded._replace(holder=NOBODY))
             self._silent(Silent(), now)
+        if self.disk.held is not None and self.disk.held.status == HeldStatus.WITHDRAWING:
+            self._go_on(now)

@@ -64,7 +64,6 @@ class NodeState:
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
         self.ready: Token | None = None  # held, and known to be prepared at the next node
-        self.unwanted = ""  # why the chosen node does not get the token, if it is to be withdrawn
         self.burst: int | None = (
             None  # most decisions in one turn, so that messages are not kept waiting
         )

@@ -30,6 +30,7 @@ class HeldStatus(StrEnum):
     MOVING = "moving"  # the next node is chosen
     ENDING = "ending"  # the walk is over, and the guardian is asked to say so
     SEEKING = "seeking"  # it has no guardian yet
+    WITHDRAWING = "withdrawing"  # it cannot go to the chosen node, and the guardian is asked
 
 
 class RegisterValue(StrEnum):
