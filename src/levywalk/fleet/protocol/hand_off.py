@@ -68,7 +68,7 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.remembering import Remembering
-from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.protocol.token import Epoch, Token
 
 _CHOSEN = (HeldStatus.MOVING, HeldStatus.WITHDRAWING)
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
@@ -99,7 +99,7 @@ class HandOff(Remembering):
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
                 waits = True
             elif held.status == HeldStatus.WITHDRAWING:
-                self._send(held.guardian, _withdrawal(held.token))
+                self._send(held.guardian, Withdraw(*_choice(held.token)))
                 waits = True
             elif held.status == HeldStatus.ENDING:
                 self._send(held.guardian, Renew(held.token, last=True))
@@ -223,7 +223,7 @@ class HandOff(Remembering):
     def _give_up(self, held: Held, why: str, now: float) -> None:
         """Ask the guardian not to release the token, since it cannot go to the chosen node."""
         self._unwanted(held, why)
-        self._send(held.guardian, _withdrawal(held.token))
+        self._send(held.guardian, Withdraw(*_choice(held.token)))
         self.retry_at = now + self.terms.retry
 
     def _unwanted(self, held: Held, why: str) -> Held:
@@ -240,7 +240,7 @@ class HandOff(Remembering):
         held = self.disk.held
         if held is None or held.status != HeldStatus.WITHDRAWING or sender != held.guardian:
             return
-        if message != _withdrawal(held.token):
+        if message != Withdrawn(*_choice(held.token)):
             return
         self._record("stayed", to=held.to)
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
@@ -314,5 +314,6 @@ class HandOff(Remembering):
         self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
 
 
-def _withdrawal(token: Token) -> Withdraw:
-    return Withdraw(token.epoch, token.seq, token.hops)
+def _choice(token: Token) -> tuple[Epoch, int, int]:
+    """Return which decision a token was chosen to move by."""
+    return token.epoch, token.seq, token.hops
