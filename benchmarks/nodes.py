@@ -4,7 +4,7 @@
 Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian,
 signatures, SQLite with fsync. A hop's time is that between the first and the last line of the walk
 in the nodes' own logs, over the transfers in between. Before each run the time of an fsync and the
-machine's load are printed: no hop is faster than five fsyncs.
+machine's load are printed: no hop is faster than four fsyncs.
 
 ``--against FOLDER`` compares with another checkout, which has an environment of its own in
 ``.venv``: runs of the two alternate, and the ratio is the median over the pairs.

@@ -131,6 +131,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
         ints,
         st.sampled_from([None, *RegisterValue]) | certificates,
         st.none() | certificates,
+        counts,
     ),
     "final": st.none() | tokens,
     "end": st.none() | ends,
@@ -298,7 +299,7 @@ def test_the_format_is_what_it_was() -> None:
             Held("seeking", token, 1, 2, 3, 4, FIRST, Right(None, opening), link),
         ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
-        *(Guarded(token, 1, "finished", seal), end, (Lie(opening, seal),)),
+        *(Guarded(token, 1, "finished", seal, 7), end, (Lie(opening, seal),)),
         (Lie(opening, seal, Pardon(1, FIRST, b"signature")),),
         *(
             Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
@@ -323,16 +324,16 @@ def test_the_format_is_what_it_was() -> None:
     later |= {*map(type, private), Refusals, GivenTokens}
     given = GivenTokens((token, token._replace(step=8)))
     assert hashlib.sha256(encode(given)[1:]).hexdigest()[:16] == "f5a3529ee1fdc766"
-    assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "862665d3815e33ea"
-    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "a4031a866a6b63f6"
+    assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "d736b2764b714d32"
+    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "7e544cb361be071d"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "7881a9a242831c4a"
-    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "cce8a7d01d26b76e"
-    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ca424b4f6d9aa65a"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "8e305bb276532e39"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "01b95d89d3214745"
+    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec9c4036343283a8"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
-    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "00f2c447481d4dbf"
-    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "9dd27d2727af14ab"
-    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "96206d74e9149c73"
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "4129f8a44e38d03e"
+    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "0c391d57f7c0f411"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "c2c27f9dab31334e"
 
 
 # What no node could have written
@@ -492,7 +493,7 @@ def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
 
 
 def test_another_format_is_refused_by_its_number() -> None:
-    with pytest.raises(Malformed, match="format 3 was expected, got 1, of another version"):
+    with pytest.raises(Malformed, match="format 4 was expected, got 1, of another version"):
         decode_slot("known", b"\x01" + encode(Known(FIRST, 1))[1:], LIMITS)
 
 
@@ -605,7 +606,7 @@ def test_a_token_is_encoded_once_and_to_the_same_bytes() -> None:
     assert encode(one, recent=recent) == encode(one)
     (known,) = [data for value, data in recent.values() if value is token]
     assert known in encode(one)
-    other = one._replace(status=HeldStatus.RELEASING)
+    other = one._replace(status=HeldStatus.ENDING)
     recent[id(token)] = token, b"what was remembered"
     assert b"what was remembered" in encode(other, recent=recent)
     same = token._replace(step=token.step)  # equal, and another object

@@ -559,9 +559,12 @@ def test_what_a_holder_waits_for() -> None:
     assert waits_for(disk, set(), 100) == guardian
     assert waits_for(disk, {5}, 100) is None
     assert waits_for(disk, set(), 101) is None  # it may go on for an update
-    disk.held = held._replace(status="releasing", to=6)
+    disk.held = held._replace(status="moving", to=6)
     assert waits_for(disk, {6}, 101) == guardian
     assert waits_for(disk, {5}, 101) == "waits for the next node, node 6, which does not answer"
+    disk.held = held._replace(status="withdrawing", to=6)
+    assert waits_for(disk, {6}, 101) == guardian
+    assert waits_for(disk, {5}, 101) is None
     disk.held = held._replace(status="active", guardian=5)
     assert waits_for(disk, {5, 6}, 101, {6, 7, 8}) == (
         "waits for the answers of nodes 7, 8 to the walk's question"

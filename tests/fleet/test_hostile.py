@@ -59,6 +59,7 @@ from levywalk.fleet.protocol.messages import (
     Refused,
     Release,
     Renew,
+    Withdraw,
 )
 from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.tensors import Tensor
@@ -662,16 +663,19 @@ def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Pa
         before = node.state()
         with node.dial(OTHER) as other:  # which is not the holder
             other.greet().say(
-                Release(now, 1, OTHER, bytes(32)), Renew(first._replace(version=9, step=9))
+                Release(now, 1, OTHER, bytes(32), 9),
+                Withdraw(now, 1, 2**63 - 1),
+                Renew(first._replace(version=9, step=9)),
             )
             other.sync()
         assert node.state() == before
-        caller.say(Renew(first._replace(version=5, step=5)), Release(now, 1, OTHER, bytes(32)))
+        caller.say(Renew(first._replace(version=5, step=5)), Release(now, 1, OTHER, bytes(32), 9))
         caller.sync()
         before = node.state()
         caller.say(
-            Release(now, 1, STRANGER, bytes(32)),  # the register is written once
-            Release(now, 1, OTHER, bytes([1]) * 32),
+            Release(now, 1, STRANGER, bytes(32), 9),  # the register is written once
+            Release(now, 1, OTHER, bytes([1]) * 32, 10),
+            Withdraw(now, 1, 9),  # it is released, and stays so
             Renew(first._replace(version=3, step=3)),
             Renew(first._replace(version=9, step=9)),
             Renew(first._replace(version=9, step=50), last=True),
@@ -697,7 +701,8 @@ def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
             Prepare(token(node), OTHER),
             Activate(word),
             Certified(word),
-            Release(BORN, 1, OTHER, bytes(32)),
+            Release(BORN, 1, OTHER, bytes(32), 9),
+            Withdraw(BORN, 1, 9),
             Alive(BORN, 1),
             Renew(token(node)),
             guard(node, token(node, epoch=Epoch(1, 1, NEIGHBOUR))),
@@ -1313,7 +1318,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
         sent.clear()
         monkeypatch.setattr(process.runners[0].store, "persist", broken)
         for _ in range(2):
-            process.got(NEIGHBOUR, Release(now, 1, OTHER, bytes(32)))
+            process.got(NEIGHBOUR, Release(now, 1, OTHER, bytes(32), 9))
         assert (sent, process.over.is_set(), process.failed) == ([], True, "disk I/O error")
         process.runners[0].store.close()
 
@@ -1455,7 +1460,7 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
         for message in (
             Alive(BORN, 0),
             Prepared(BORN, 1, bytes(32)),
-            Release(BORN, 1, 2, bytes(32)),
+            Release(BORN, 1, 2, bytes(32), 3),
         )
     ]
     with unharmed(victim):

@@ -44,7 +44,8 @@ def held(status: str, token: Token = TOKEN, guardian: int = 1, to: int = NOBODY)
 
 
 def certificate(token: Token, to: int) -> Certificate:
-    return Certificate(1, token.epoch, token.seq, to, 0, b"", b"")
+    sent = token.handed_over(0, to)
+    return Certificate(1, token.epoch, token.seq, to, 0, sent.digest(), b"")
 
 
 @pytest.fixture
@@ -67,9 +68,17 @@ def test_i1_two_live_tokens(disks):
 
 
 def test_i1_a_released_token_is_not_live(disks):
-    disks.write(0, held=held(HeldStatus.RELEASING, to=2))
+    disks.write(0, held=held(HeldStatus.MOVING, to=2))
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
     disks.write(2, held=held(HeldStatus.ACTIVE, TOKEN._replace(seq=1)))
+
+
+@pytest.mark.parametrize("made", [{"step": 1}, {"hops": 1}])
+def test_i1_a_token_is_live_if_another_choice_was_released(disks, made):
+    disks.write(0, held=held(HeldStatus.MOVING, TOKEN._replace(**made), to=2))
+    disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
+    with pytest.raises(Violation, match="I1"):
+        disks.write(2, held=held(HeldStatus.ACTIVE, TOKEN._replace(seq=1)))
 
 
 def test_i2_holder_and_guardian_die(disks):
@@ -85,7 +94,7 @@ def test_i2_an_epoch_is_known_but_nobody_has_its_copy(disks):
 
 def test_i2_a_prepared_token_counts_with_its_certificate_alone(disks):
     after = TOKEN._replace(seq=1)
-    disks.write(0, held=held(HeldStatus.RELEASING, to=2))
+    disks.write(0, held=held(HeldStatus.MOVING, to=2))
     disks.write(2, held=held(HeldStatus.PREPARED, after)._replace(giver=0))
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
     disks.died(0)

@@ -314,7 +314,7 @@ def claims_that_its_guardian_is_gone(virtual, node=2):
     while True:
         virtual.step()
         held = virtual.machines[node].disk["held"]
-        if held is not None and held.status in ("moving", "releasing"):
+        if held is not None and held.status == "moving":
             break
     virtual._tell(node, Gone(held.guardian))  # or so it says
     return virtual.machines[node].disk["held"].token.epoch

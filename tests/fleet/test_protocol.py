@@ -243,14 +243,12 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
         (guarded := machine.disk["guarded"]) is not None
         and isinstance(guarded.register, Certificate)
         and (held := virtual.machines[guarded.holder].disk["held"]) is not None
-        and held.status == "releasing"
+        and held.status == "moving"
         for machine in virtual.machines
     ):
         virtual.step()
     giver = next(
-        v
-        for v, m in enumerate(virtual.machines)
-        if (h := m.disk["held"]) and h.status == "releasing"
+        v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "moving"
     )
     virtual.at(virtual.now, PlannedFault("kill", giver))
     virtual.at(virtual.now + 4.0, PlannedFault("restart", giver))

@@ -236,7 +236,7 @@ def test_two_starts_from_one_disk_are_a_fork():
 def test_a_guardian_with_an_old_disk_acts_on_nothing_before_all_have_answered():
     node = guardian_with_old_disk()
     assert node.awaited == {1, 3}
-    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32)))
+    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32), 9))
     assert not sent(node.receive(release, 1.0), Released)
     assert not done(node.receive(Silent(), 1.0))
     node.receive(Got(1, answer(node)), 1.0)
@@ -267,7 +267,7 @@ def test_a_neighbour_that_has_seen_more_fences_for_good(answered_first):
     effects = node.receive(Got(3, more), 1.0)
     assert said(effects) == ["fenced"]
     assert node.fenced.startswith(f"node 3 has seen its write {starts.commits + 5}, but")
-    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32)))
+    release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32), 9))
     for event in (release, Silent(), Turn(), Timer(), Gone(1), Genesis(FLEET.token), Reached(1)):
         assert not done(node.receive(event, 500.0))
     again = started(disk=node.disk, number=3)

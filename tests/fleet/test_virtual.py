@@ -72,7 +72,7 @@ def at_status(
 
 @pytest.mark.parametrize("back", mostly_more([0.3, 3.0], lambda back: back == 3.0))
 @pytest.mark.parametrize(
-    "status", mostly_more(["active", "moving", "releasing"], lambda one: one != "active")
+    "status", mostly_more(["active", "moving", "prepared"], lambda one: one != "active")
 )
 @pytest.mark.parametrize("who", ["holder", "guardian"])
 def test_crashes_with_restart_lose_nothing(who, status, back):
@@ -93,7 +93,7 @@ def test_crashes_with_restart_lose_nothing(who, status, back):
 
 
 def test_a_dead_holder_is_brought_back_by_its_guardian():
-    virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
+    virtual = at_status(GuardianPolicy.WAIT, "active", PlannedFault("kill", "holder"))
     assert virtual.over
     assert virtual.final.epoch.counter == 1
     assert "restores the model" in words(virtual)
@@ -206,7 +206,7 @@ def test_all_that_happens_is_the_same_again():
 
 
 def test_the_picture_holds_the_whole_way():
-    virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
+    virtual = at_status(GuardianPolicy.WAIT, "active", PlannedFault("kill", "holder"))
     shown = timeline_data(virtual)
     assert {leg.name[:7] for leg in shown.legs} == {"epoch 0", "epoch 1"}
     assert {what for _, _, what in shown.marks} == {"kill", "regenerated", "finished"}

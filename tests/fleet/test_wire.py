@@ -111,8 +111,10 @@ EXAMPLES: dict[str, Message] = {
         messages.Prepare(TOKEN, 1),
         messages.Prepared(FIRST, 1, b"d"),
         messages.Refused(FIRST, 1, b"d", "why"),
-        messages.Release(FIRST, 1, 2, b"d"),
+        messages.Release(FIRST, 1, 2, b"d", 3),
         messages.Released(SEAL),
+        messages.Withdraw(FIRST, 1, 2),
+        messages.Withdrawn(FIRST, 1, 2),
         messages.Activate(SEAL),
         messages.Certified(SEAL),
         messages.Alive(FIRST, 1),
@@ -182,8 +184,10 @@ def test_the_format_is_what_it_was() -> None:
     added = b"".join(encode_frame(PEER, EXAMPLES[kind.__name__], b"c")[0] for kind in later)
     assert hashlib.sha256(added).hexdigest()[:16] == "34d8635e41629e67"
     shown = EXAMPLES["Release"]._replace(token=EXAMPLES["Prepare"].token)
-    frame = encode_frame(PEER, shown, b"c")[0]  # format 5; all others are as they were in format 4
-    assert hashlib.sha256(frame).hexdigest()[:16] == "6ccb8391e7aebbab"
+    of_format_6 = (messages.Release, messages.Withdraw, messages.Withdrawn)  # others are as in 4
+    asked = [shown, *(EXAMPLES[kind.__name__] for kind in of_format_6)]
+    withdrawn = b"".join(encode_frame(PEER, message, b"c")[0] for message in asked)
+    assert hashlib.sha256(withdrawn).hexdigest()[:16] == "4b900b9df039641f"
     opened = EXAMPLES["Guard"]._replace(given=EXAMPLES["Prepare"].token)
     frame = encode_frame(PEER, opened, b"c")[0]  # format 6
     assert hashlib.sha256(frame).hexdigest()[:16] == "1ec97db52ce781e3"
@@ -192,12 +196,12 @@ def test_the_format_is_what_it_was() -> None:
         *(
             encode_frame(PEER, message, b"c")[0]
             for message in EXAMPLES.values()
-            if not isinstance(message, (*later, messages.Revoked, messages.Sized))
+            if not isinstance(message, (*later, *of_format_6, messages.Revoked, messages.Sized))
         ),
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "3787e7a25dbb3e60"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "38abf26c2e1b8425"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:

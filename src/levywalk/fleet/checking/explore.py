@@ -36,7 +36,8 @@ whatever can happen from the first can also happen from the second.
 What is checked
 ---------------
 ====  ==============================================================================================
-I1    in every state: no two nodes whose disks say *active* or *moving* in one epoch
+I1    in every state: no two nodes whose disks say *active*, *moving* or *withdrawing* in one epoch;
+      the last two do not count once exactly this choice is released
 I2    in every state after the first activation: some living node has a copy that can continue, of
       an epoch at least as high as any that a living node knows: held (not just prepared), guarded
       with an empty register, final, or prepared with its certificate in a living node's register
@@ -414,8 +415,8 @@ class Explorer:
     def _line(self, step: ExploredStep) -> str:
         move, v = step.move, step.node
         if move.what == "got":
-            sender, _, message = self.nodes.mail.all[move.about]
-            text = f"{v} gets {told(message)} of {sender}"
+            letter = self.nodes.mail.all[move.about]
+            text = f"{v} gets {told(letter.message)} of {letter.sender}"
         else:
             about = "" if move.about == NOBODY else f" {move.about}"
             text = f"{v}: {move.what}{about}" + HEARS.get(move.hears, f" (hears {move.hears})")

@@ -3,12 +3,12 @@
 A node knows little about the others; here all disks are known. `Invariants.persisted` is called for
 every write to any disk, and raises `Violation` as soon as an invariant is broken:
 
-- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. A
-  token that is RELEASING does not count once the register has released it: it can only become a
-  guardian's copy.
+- I1: of the tokens on disk that are ACTIVE, MOVING, WITHDRAWING or ENDING there is at most one per
+  epoch. One that is MOVING or WITHDRAWING does not count once the register has released exactly its
+  choice: it can only become a guardian's copy.
 - I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be
   below the highest epoch that any living disk knows (it would be archived). It is: the end; or a
-  token that is ACTIVE, MOVING, RELEASING or SEEKING; or a guarded copy with an empty register; or a
+  token that is not just PREPARED; or a guarded copy with an empty register; or a
   PREPARED token whose certificate is on a living disk.
 - I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
   of that epoch becomes active; each (epoch, seq) becomes active once.
@@ -50,7 +50,7 @@ from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 
-LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.RELEASING)
+LIVE = (*(HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.WITHDRAWING, HeldStatus.ENDING),)
 Place = tuple[Epoch, int]
 
 
@@ -247,7 +247,10 @@ class Invariants:
         held = self._held[v]
         assert held is not None
         register = self.registers.get((held.token.epoch, held.token.seq))
-        return held.status == HeldStatus.RELEASING and isinstance(register, Certificate)
+        if held.to < 0 or not isinstance(register, Certificate):
+            return False
+        sent = held.token.handed_over(v, held.to)
+        return register[3:6] == (held.to, v, sent.digest())
 
     def _end(self, v: int, final: Token | None) -> None:
         if final is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Genesis, Send, Start
+from levywalk.fleet.protocol.events import Again, Genesis, Persist, Send, Start
 from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import (
@@ -17,6 +17,7 @@ from levywalk.fleet.protocol.messages import (
     Question,
     Release,
     Released,
+    Withdraw,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import (
@@ -109,6 +110,46 @@ class GenesisWithoutGuardian(Node):
             self._go_on(now)
 
 
+class StaysWithoutAsking(Node):
+    """The model stays as soon as the next node is dead or refuses it, although the guardian may
+    have been asked to release it.
+    """
+
+    def _give_up(self, held: Held, why: str, now: float) -> None:
+        self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
+        self._commit()
+        self.out.append(Again())
+
+
+class WithdrawsInWordsOnly(Node):
+    """The guardian says that a choice is withdrawn, and does not write that down."""
+
+    def _withdraw(self, sender: int, message: Withdraw, now: float) -> None:
+        guarded = self.disk.guarded
+        super()._withdraw(sender, message, now)
+        if guarded is not None and guarded.register is None:
+            self.out = [one for one in self.out if not isinstance(one, Persist)]
+            self.disk.guarded = guarded
+
+
+class ForgetsEarlierWithdrawals(Node):
+    """The guardian knows the last choice that was withdrawn, and no earlier one."""
+
+    def _release(self, sender: int, message: Release, now: float) -> None:
+        guarded = self.disk.guarded
+        if guarded is not None and 0 < message.hops < guarded.withdrawn:
+            self.disk.guarded = guarded._replace(withdrawn=0)
+            self._changed["guarded"] = self.disk.guarded
+        super()._release(sender, message, now)
+
+
+class AsksALostDiskAgain(Node):
+    """It does not give up its choice if the next node has lost its disk, and asks it again."""
+
+    def _unwanted(self, held: Held, why: str) -> Held:
+        return held if why == "the node is gone" else super()._unwanted(held, why)
+
+
 class TrustsItsDisk(Node):
     """After a start it acts at once on what is on its disk, whoever has seen more of it.
 
@@ -197,4 +238,5 @@ MUTANTS: tuple[type[Node], ...] = (
     AnnouncesUnguarded,
     RedrawsAfterCrash,
     GenesisWithoutGuardian,
+    StaysWithoutAsking,
 )

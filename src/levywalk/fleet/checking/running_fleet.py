@@ -175,8 +175,9 @@ class RunningFleet:
     def catch(self, role: str, patience: float = 60.0) -> int:
         """Freeze the node that has a role at this moment, and return it.
 
-        A role is "holder" (at work), "releasing" (it has asked its guardian, which may have
-        answered), "guardian" (of a holder that is active), or "next" (the token is prepared there).
+        A role is "holder" (at work), "releasing" (the next node is prepared, so that the guardian
+        may have been asked, and may have answered), "guardian" (of a holder that is active), or
+        "next" (the token is prepared there).
         """
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
@@ -202,11 +203,18 @@ class RunningFleet:
             )
         if held is None:
             return False
+        if role == "releasing":
+            after = None if held.status != HeldStatus.MOVING else self._disk(held.to)[0]
+            place = (held.token.epoch, held.token.seq + 1)
+            return (
+                after is not None
+                and after.status == HeldStatus.PREPARED
+                and (after.token.epoch, after.token.seq) == place
+            )
         return (
             held.status
             in {
                 "holder": (HeldStatus.ACTIVE, HeldStatus.MOVING),
-                "releasing": (HeldStatus.RELEASING,),
                 "next": (HeldStatus.PREPARED,),
             }[role]
         )

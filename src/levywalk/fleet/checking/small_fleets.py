@@ -30,6 +30,9 @@ SMALL_FLEETS = (
         mortal=(0, 2),
     ),
     SmallFleet("path, leaving", PATH, ("on", "on"), silences=0, leaving=(0, 2)),
+    # The next node may be prepared and refuse the same token later, twice, while the guardian is
+    # asked for the release: choices are withdrawn, and old messages ask for them.
+    SmallFleet("path, two refusals", PATH, ("on", "on", "on"), silences=0, leaving=(2,)),
     SmallFleet("path, first forgets", PATH, ("on", "on"), silences=0, forgetful=0),
     SmallFleet("path, last forgets", PATH, ("on", "on"), silences=0, forgetful=2),
     SmallFleet("triangle", TRIANGLE, ("on", "on"), mortal=(0,)),
@@ -73,6 +76,16 @@ GROWING_FLEETS = (
     SmallFleet("path, a size and a silence", PATH, ("on", "back"), sizes=1),
 )
 LARGER_FLEETS = (
+    SmallFleet(
+        "path, refusal and death",
+        PATH,
+        ("on", "on", "on"),
+        silences=0,
+        suspicions=1,
+        leaving=(2,),
+        mortal=(2,),
+    ),
+    SmallFleet("path, refusal and silence", PATH, ("on", "on", "on"), leaving=(2,)),
     SmallFleet("path, silence and first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),
     SmallFleet("path, silence and last forgets", PATH, ("on", "on"), forgetful=2),

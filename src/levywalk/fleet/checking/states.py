@@ -44,6 +44,7 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renewed,
     Sized,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
@@ -65,8 +66,8 @@ from levywalk.fleet.protocol.token import Epoch, Token
 T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
-LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
-FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding, Sized)
+LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.WITHDRAWING)
+FLEETING = (*(Heartbeat, Fenced, Prepared, Refused, Released, Withdrawn, Renewed, Guarding, Sized),)
 UNANSWERED = "turn, although neighbours are silent"
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),
@@ -146,6 +147,17 @@ class AskedValue(NamedTuple):
     def inquiry(self, asked_at: float) -> Inquiry:
         """Return it as a node can change it."""
         return Inquiry(self.question, self.since, asked_at, dict(self.answers), set(self.due))
+
+
+class Letter(NamedTuple):
+    """A message between two nodes. Its type belongs to it: messages of two types with the same
+    fields, such as `Released` and `Certified`, are equal as tuples.
+    """
+
+    sender: int
+    receiver: int
+    kind: type
+    message: Message
 
 
 class FaultBudget(NamedTuple):
@@ -246,7 +258,7 @@ class Nodes:
     def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
         self.setting = setting
         self.memories: Numbers[DiskValue] = Numbers()
-        self.mail: Numbers[tuple[int, int, Message]] = Numbers()  # sender, receiver, message
+        self.mail: Numbers[Letter] = Numbers()
         self.facts: Numbers[tuple[Any, ...]] = Numbers()
         self.to: list[int] = [0] * setting.n  # the messages to each node, as bits
         self.fresh = [self.memories(DiskValue.of(setting.disk(v))) for v in range(setting.n)]
@@ -298,8 +310,8 @@ class Nodes:
 
     def _event(self, v: int, node: Node, move: Move) -> Event:
         if move.what == "got":
-            sender, _, message = self.mail.all[move.about]
-            return Got(sender, message)
+            letter = self.mail.all[move.about]
+            return Got(letter.sender, letter.message)
         if move.what == "gone":
             return Gone(move.about)
         if move.what == "resize":
@@ -348,7 +360,7 @@ class Nodes:
         yield MoveOutcome(memory, sent, facts)
 
     def _posted(self, v: int, to: int, message: Message) -> int:
-        number = self.mail((v, to, message))
+        number = self.mail(Letter(v, to, type(message), message))
         self.to[to] |= 1 << number
         if isinstance(message, Fenced):
             self.fences |= 1 << number
@@ -366,7 +378,7 @@ class Nodes:
             return False
         if outcome.sent:
             return self.setting.forgetful == NOBODY  # otherwise the receiver may have forgotten it
-        message = self.mail.all[number][2]
+        message = self.mail.all[number].message
         if isinstance(message, Heartbeat) and self.memories.all[memory].own.leaving:
             return False  # it may bring an edge up again, if the node is needed
         return isinstance(message, FLEETING)

@@ -102,19 +102,36 @@ def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
 
 
 def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
-    """Check I1."""
-    seen: dict[Epoch, int] = {}
+    """Check I1. A token whose choice is released can only become a guardian's copy."""
+    live: dict[Epoch, list[int]] = {}
     for v, memory in enumerate(memories):
         held = memory.held
         if held is not None and held.status in LIVE:
-            if held.token.epoch in seen:
-                return (
-                    "I1",
-                    f"nodes {seen[held.token.epoch]} and {v} both have a live token of "
-                    f"{held.token.epoch}",
-                )
-            seen[held.token.epoch] = v
+            live.setdefault(held.token.epoch, []).append(v)
+    for epoch, nodes in live.items():
+        if len(nodes) > 1:  # most states end here
+            counted = [v for v in nodes if not _is_released(memories, v)]
+            if len(counted) > 1:
+                names = " and ".join(map(str, counted))
+                return "I1", f"nodes {names} both have a live token of {epoch}"
     return None
+
+
+def _is_released(memories: list[DiskValue], v: int) -> bool:
+    """Return whether the choice of a node is released, by a certificate on any disk."""
+    held = memories[v].held
+    assert held is not None
+    if held.to == NOBODY:
+        return False
+    token, sent = held.token, held.token.handed_over(v, held.to)
+    released = (held.guardian, token.epoch, token.seq, held.to, v, sent.digest())
+    for memory in memories:
+        found: list[object] = [] if memory.held is None else [memory.held.right.release]
+        if memory.guarded is not None:
+            found += [memory.guarded.register, memory.guarded.activate]
+        if any(isinstance(one, Certificate) and one[:6] == released for one in found):
+            return True
+    return False
 
 
 def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:

@@ -13,8 +13,8 @@ def sentence(what: str, about: dict[str, Any]) -> str:
 
     Examples
     --------
-    >>> sentence("stayed", {"to": 3, "why": "the node is dead"})
-    'keeps the model instead of sending it to node 3: the node is dead'
+    >>> sentence("gives up", {"to": 3, "why": "the node is dead"})
+    'asks to keep the model, which cannot go to node 3: the node is dead'
     """
     make = _SENTENCES.get(what)
     return what if make is None else make(about)
@@ -118,7 +118,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "no answer": lambda a: (
         f"node {_other(a)} does not answer before update {a['step']:,}: the walk decides without it"
     ),
-    "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
+    "gives up": lambda a: f"asks to keep the model, which cannot go to node {a['to']}: {a['why']}",
+    "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
         f"node {_other(a)} has signed both that the model was released and that it was not, at "

@@ -33,7 +33,8 @@ class Comparing(NextNode):
         """
         sent, digest = self._outgoing(held)
         shown = self.published.check is not None and (again or held.to != held.guardian)
-        return Release(sent.epoch, held.token.seq, held.to, digest, sent if shown else None)
+        hops, shown_token = held.token.hops, sent if shown else None
+        return Release(sent.epoch, held.token.seq, held.to, digest, hops, shown_token)
 
     def _may_release(self, sender: int, guarded: Guarded, message: Release, now: float) -> bool:
         """Return whether a token may be released; refuse its model if it may not."""

@@ -19,6 +19,8 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.records import (
     NOBODY,
@@ -46,16 +48,18 @@ class Guardian(Comparing):
         return guarded if guarded.holder in (sender, NOBODY) else None
 
     def _release(self, sender: int, message: Release, now: float) -> None:
-        """Write the register if it is empty, and answer with the certificate in it."""
-        if self._behind(sender, message.epoch):
+        """Write the register if it is empty, and answer with the certificate in it.
+
+        A choice that was withdrawn is not released any more: an old message may ask for it.
+        """
+        guarded = self._asked(sender, message.epoch, message.seq, now)
+        if guarded is None:
             return
-        guarded = self._mine(sender, message.epoch, message.seq)
-        if guarded is None or isinstance(guarded.register, RegisterValue):
-            return  # a new epoch is not announced before it is guarded
-        self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
-            if not self._may_release(sender, guarded, message, now):
+            if message.hops <= guarded.withdrawn or not self._may_release(
+                sender, guarded, message, now
+            ):
                 return
             blank = Certificate(
                 self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
@@ -66,6 +70,30 @@ class Guardian(Comparing):
             self._put("guarded", guarded._replace(register=certificate))
         assert isinstance(certificate, Certificate)
         self._send(sender, Released(certificate))
+
+    def _withdraw(self, sender: int, message: Withdraw, now: float) -> None:
+        """Release the holder's choice never, unless it was released before."""
+        guarded = self._asked(sender, message.epoch, message.seq, now)
+        if guarded is None:
+            return
+        if isinstance(guarded.register, Certificate):
+            self._send(sender, Released(guarded.register))
+            return
+        if message.hops > guarded.withdrawn:
+            self._put("guarded", guarded._replace(withdrawn=message.hops))
+        self._send(sender, Withdrawn(*message))
+
+    def _asked(self, sender: int, epoch: Epoch, seq: int, now: float) -> Guarded | None:
+        """Return what this node guards for a holder that asks about its choice; None if it is not
+        to be answered.
+        """
+        if self._behind(sender, epoch):
+            return None
+        guarded = self._mine(sender, epoch, seq)
+        if guarded is None or isinstance(guarded.register, RegisterValue):
+            return None  # a new epoch is not announced before it is guarded
+        self.holder_heard, self.activated = now, True
+        return guarded
 
     def _alive(self, sender: int, message: Alive, now: float) -> None:
         """Note that the holder is alive."""

@@ -13,16 +13,24 @@ status       meaning                         next
 ===========  ==============================  ======================================================
 PREPARED     on disk, not in use yet         ACTIVE with the guardian's certificate; or replaced by
                                              a later token
-ACTIVE       the node updates and decides    MOVING when the decision is another node; RELEASING
-                                             when the walk is over
-MOVING       the decision is on disk         RELEASING when the next node is prepared; ACTIVE (the
-                                             model stays) if the next node is dead
-RELEASING    no more changes                 with the guardian's certificate the node becomes the
-                                             guardian and holds nothing; if the walk is over (there
-                                             is no next node), the guardian says that it is finished
+ACTIVE       the node updates and decides    MOVING when the decision is another node; ENDING when
+                                             the walk is over
+MOVING       the decision is on disk; when   with the guardian's certificate the node becomes the
+             the next node is prepared, the  guardian and holds nothing; WITHDRAWING if the next
+             guardian is asked for the       node is dead or does not accept the token
+             release
+WITHDRAWING  the next node is not asked any  ACTIVE (the model stays) if the guardian has withdrawn
+             more; the guardian is asked to  the decision; with the guardian's certificate it goes
+             withdraw the decision           on as if it were MOVING
+ENDING       no more changes                 the guardian says that the walk is finished
 SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decision, once another
              one; it has no guardian         node guards a copy
 ===========  ==============================  ======================================================
+
+That the guardian was asked for the release is on no disk. So a node never knows that it was not
+asked, and the model stays only if the guardian answers `Withdrawn`: then no message on its way,
+however old, can release this decision, nor an earlier one (`Guarded.withdrawn`). If the guardian
+had released the token before, it answers with the certificate.
 
 What a node guards (`Guarded.register`):
 
@@ -55,11 +63,14 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.remembering import Remembering
-from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.protocol.token import Epoch, Token
 
+_CHOSEN = (HeldStatus.MOVING, HeldStatus.WITHDRAWING)
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
 
 
@@ -81,14 +92,17 @@ class HandOff(Remembering):
                     waits = True
                 else:
                     self.out.append(Again())
+            elif held.status == HeldStatus.MOVING and self.ready is held.token:
+                self._send(held.guardian, self._release_of(held, again=True))
+                waits = True
             elif held.status == HeldStatus.MOVING:
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
                 waits = True
-            elif held.status == HeldStatus.RELEASING and held.to == NOBODY:
-                self._send(held.guardian, Renew(held.token, last=True))
+            elif held.status == HeldStatus.WITHDRAWING:
+                self._send(held.guardian, Withdraw(*_choice(held.token)))
                 waits = True
-            elif held.status == HeldStatus.RELEASING:
-                self._send(held.guardian, self._release_of(held, again=True))
+            elif held.status == HeldStatus.ENDING:
+                self._send(held.guardian, Renew(held.token, last=True))
                 waits = True
             elif held.status == HeldStatus.SEEKING:
                 if held.guardian == NOBODY:
@@ -158,7 +172,7 @@ class HandOff(Remembering):
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
         elif self._over(token):
             self._lines += self.site.lines(token, True)
-            self._put("held", held._replace(status=HeldStatus.RELEASING, token=token, to=NOBODY))
+            self._put("held", held._replace(status=HeldStatus.ENDING, token=token, to=NOBODY))
             self._send(held.guardian, Renew(token, last=True))
         else:
             if self.made or not asking:
@@ -178,9 +192,7 @@ class HandOff(Remembering):
         self.retry_at = now + self.terms.retry
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
-        """The next node has the token: change nothing any more, and ask the guardian to
-        release it.
-        """
+        """The next node has the token: ask the guardian to release it."""
         held = self.disk.held
         if (
             held is None
@@ -192,13 +204,12 @@ class HandOff(Remembering):
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
             return
-        held = held._replace(status=HeldStatus.RELEASING)
-        self._put("held", held)
+        self.ready = held.token
         self._send(held.guardian, self._release_of(held))
         self.retry_at = now + self.terms.retry
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:
-        """The next node does not accept the token: the model stays, as with a dead node."""
+        """The next node does not accept the token: the model is to stay, as with a dead node."""
         if self._not_guarded(sender, message, now):
             return
         held = self.disk.held
@@ -210,14 +221,31 @@ class HandOff(Remembering):
         ):
             return
         if message.digest == self._outgoing(held)[1]:
-            self._stay(held, message.why)
+            self._give_up(held, message.why, now)
 
-    def _stay(self, held: Held, why: str) -> None:
-        """Keep the model because it cannot go to the chosen node.
+    def _give_up(self, held: Held, why: str, now: float) -> None:
+        """Ask the guardian not to release the token, since it cannot go to the chosen node."""
+        self._unwanted(held, why)
+        self._send(held.guardian, Withdraw(*_choice(held.token)))
+        self.retry_at = now + self.terms.retry
 
-        Nothing was released, so no other node can have the token.
+    def _unwanted(self, held: Held, why: str) -> Held:
+        """Note that a token cannot go to the chosen node, which is not asked any more: it may have
+        worked with the token, and lost its disk since.
         """
-        self._record("stayed", to=held.to, why=why)
+        self._record("gives up", to=held.to, why=why)
+        held = held._replace(status=HeldStatus.WITHDRAWING)
+        self._put("held", held)
+        return held
+
+    def _withdrawn(self, sender: int, message: Withdrawn, now: float) -> None:
+        """Keep the model: no other node has the token, nor will it get it by this decision."""
+        held = self.disk.held
+        if held is None or held.status != HeldStatus.WITHDRAWING or sender != held.guardian:
+            return
+        if message != Withdrawn(*_choice(held.token)):
+            return
+        self._record("stayed", to=held.to)
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
         self.out.append(Again())
@@ -227,9 +255,7 @@ class HandOff(Remembering):
         node.
         """
         held, certificate = self.disk.held, message.certificate
-        if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
-            return
-        if held.to == NOBODY:
+        if held is None or held.status not in _CHOSEN or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
@@ -290,3 +316,8 @@ class HandOff(Remembering):
         else:
             reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
         self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
+
+
+def _choice(token: Token) -> tuple[Epoch, int, int]:
+    """Return which decision a token was chosen to move by."""
+    return token.epoch, token.seq, token.hops

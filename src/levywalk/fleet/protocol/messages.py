@@ -11,6 +11,9 @@ message         from → to               meaning
 `Release`       holder → guardian       may the token go to that node? (The next node is prepared.)
                                         If guardians compare models, the token itself
 `Released`      guardian → holder       yes; here is the certificate from my register
+`Withdraw`      holder → guardian       the token cannot go to that node: do not release it any
+                                        more (the answer is `Released` if it was released before)
+`Withdrawn`     guardian → holder       it is not released, and will not be: choose again
 `Activate`      giver → next            the certificate; I am the guardian from now on
 `Certified`     neighbour → neighbour   forward this certificate to the node that it names, because
                                         the node that should deliver it is silent
@@ -82,6 +85,7 @@ class Release(NamedTuple):
     seq: int
     to: int
     digest: bytes
+    hops: int  # decisions of the walk with this one, which tells it from a choice before it
     token: Token | None = None  # as the next node has it, if guardians compare models
 
 
@@ -89,6 +93,22 @@ class Released(NamedTuple):
     """Yes, it may go there; the certificate proves it."""
 
     certificate: Certificate
+
+
+class Withdraw(NamedTuple):
+    """The choice that was that decision is given up, if it is not released yet."""
+
+    epoch: Epoch
+    seq: int
+    hops: int
+
+
+class Withdrawn(NamedTuple):
+    """No choice up to that decision will be released."""
+
+    epoch: Epoch
+    seq: int
+    hops: int
 
 
 class Activate(NamedTuple):
@@ -234,6 +254,8 @@ Message = (
     | Refused
     | Release
     | Released
+    | Withdraw
+    | Withdrawn
     | Activate
     | Certified
     | Alive

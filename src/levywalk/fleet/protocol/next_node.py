@@ -54,7 +54,11 @@ class NextNode(Resizing):
             return  # an old message: this token was here and was handed over
         if held is not None:
             if held.status != HeldStatus.PREPARED:
-                return  # an old message: this token or a later one is in use here
+                here = held.guardian, held.token.epoch, held.token.seq
+                if here == (sender, token.epoch, token.seq):
+                    # it is in use: others have brought its certificate, and the giver lacks it
+                    self._send(sender, Prepared(token.epoch, token.seq, token.digest()))
+                return  # otherwise an old message: a later token is in use here
             if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (
                 token.seq,
                 token.hops,

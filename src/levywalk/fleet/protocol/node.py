@@ -59,6 +59,8 @@ from levywalk.fleet.protocol.messages import (
     Revoked,
     Sighting,
     Sized,
+    Withdraw,
+    Withdrawn,
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
@@ -92,6 +94,8 @@ class Node(HandOff):
             Refused: self._refused,
             Release: self._release,
             Released: self._released,
+            Withdraw: self._withdraw,
+            Withdrawn: self._withdrawn,
             Activate: self._activate,
             Certified: self._certified,
             Alive: self._alive,
@@ -252,7 +256,7 @@ class Node(HandOff):
             and held.status == HeldStatus.MOVING
             and not self.disk.edges[held.to].up
         ):
-            self._stay(held, "the node is dead")
+            self._give_up(held, "the node is dead", now)
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
         self._speak()
@@ -333,6 +337,8 @@ class Node(HandOff):
             self._put(
                 "held", held._replace(giver=NOBODY)
             )  # once activated, the token will need another guardian
+        if held is not None and held.status == HeldStatus.MOVING and held.to == node:
+            held = self._unwanted(held, "the node is gone")  # with the edge, in one transaction
         if held is not None and held.status != HeldStatus.PREPARED and held.guardian == node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == node:
@@ -341,3 +347,5 @@ class Node(HandOff):
             ):  # forward the certificate from now on, also after a crash
                 self._put("guarded", guarded._replace(holder=NOBODY))
             self._silent(Silent(), now)
+        if self.disk.held is not None and self.disk.held.status == HeldStatus.WITHDRAWING:
+            self._go_on(now)

@@ -63,6 +63,7 @@ class NodeState:
         self.holder_heard = 0.0
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
+        self.ready: Token | None = None  # held, and known to be prepared at the next node
         self.burst: int | None = (
             None  # most decisions in one turn, so that messages are not kept waiting
         )

@@ -29,8 +29,9 @@ class HeldStatus(StrEnum):
     PREPARED = "prepared"  # on disk, and not to be used yet
     ACTIVE = "active"
     MOVING = "moving"  # the next node is chosen
-    RELEASING = "releasing"  # the guardian is asked
+    ENDING = "ending"  # the walk is over, and the guardian is asked to say so
     SEEKING = "seeking"  # it has no guardian yet
+    WITHDRAWING = "withdrawing"  # it cannot go to the chosen node, and the guardian is asked
 
 
 class RegisterValue(StrEnum):
@@ -63,6 +64,7 @@ class Guarded(NamedTuple):
     holder: int
     register: Certificate | RegisterValue | None
     activate: Certificate | None
+    withdrawn: int = 0  # the holder's choices up to this decision (`Token.hops`) do not count
 
 
 class Known(NamedTuple):

@@ -109,6 +109,8 @@ def waits_for(
     needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
     if held.status == HeldStatus.ACTIVE:
         needed = needed[:1] if held.token.step - held.copied >= renew_after else []
+    if held.status == HeldStatus.WITHDRAWING:  # the next node is not needed any more
+        needed = needed[:1]
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"

@@ -47,7 +47,7 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
 # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes,
-# 4 no token in Release, 5 no given token in Guard
+# 4 no token in Release, 5 no decision in it, no withdrawals and no given token in Guard
 FORMAT = 6
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024

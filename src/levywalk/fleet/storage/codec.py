@@ -85,7 +85,7 @@ from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
-FORMAT = 3  # 2 had no size of the fleet in tokens
+FORMAT = 4  # 2 had no size of the fleet in tokens, 3 no withdrawals in what is guarded
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
@@ -244,6 +244,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
                 (None, None), (Certificate, _SEALED), *((one, None) for one in RegisterValue)
             ),
             OneOfField((None, None), (Certificate, _SEALED)),
+            COUNT,
         ),
     ),
     6: (Token, _TOKEN),
@@ -326,7 +327,7 @@ def encode(
     Examples
     --------
     >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
-    '0301000000000000000000000000000000000300000000000000070000000000000000'
+    '0401000000000000000000000000000000000300000000000000070000000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:
