@@ -100,7 +100,10 @@ class Three:
         return effects, release
 
     def refuse(self) -> Withdraw:
-        """Let the next node refuse the token; return what the holder asks then."""
+        """Let the holder start again, so that it does not know what it has asked, and the next node
+        refuse the token; return what the holder asks then.
+        """
+        self.restart()
         assert self.holder.disk.held is not None
         token, digest = self.holder._outgoing(self.holder.disk.held)
         said = Refused(token.epoch, token.seq, digest, "the node is leaving")

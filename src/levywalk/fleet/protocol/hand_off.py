@@ -218,6 +218,7 @@ class HandOff(Remembering):
             or held.status != HeldStatus.MOVING
             or held.to != sender
             or held.token.epoch != message.epoch
+            or self.ready is held.token  # an old message: it has accepted the token
         ):
             return
         if message.digest == self._outgoing(held)[1]:

@@ -254,6 +254,7 @@ class Node(HandOff):
         if (
             held is not None
             and held.status == HeldStatus.MOVING
+            and self.ready is not held.token  # otherwise the guardian is asked, and will answer
             and not self.disk.edges[held.to].up
         ):
             self._give_up(held, "the node is dead", now)
