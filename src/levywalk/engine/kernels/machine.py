@@ -16,7 +16,9 @@ advanced in wide groups first: a loop shares its own work among more walkers, an
 not wait for each other. Measured on an AMD EPYC (family 25, model 17), in CPU time relative to C by
 hand of the same width, on a ring of 1,000 nodes: with 256 bits the simple random walk went from
 1.36 in groups of 4 to 1.20 in groups of 8, and 64 models from 1.09 to 1.04; with 128 bits the walk
-went from 1.18 in groups of 2 to 1.06 (4) and 0.99 (8), and 64 models from 1.09 to 1.04 and 1.05.
+went from 1.18 in groups of 2 to 1.06 (4) and 0.99 (8), and 64 models from 1.09 to 1.04 and 1.09;
+a second run had 1.03 and 0.90 for the walk, 1.10 and 1.05 for the models, in groups of 4 and of 8.
+The machine was busy, and single runs differ by about 0.05.
 Words that are computed walker by walker, by the multiplication of 64 bits that vectors of 128 lack,
 made the walk 1.39 and 64 models 1.26.
 """
