@@ -15,6 +15,7 @@ from levywalk.fleet.protocol.messages import (
     Certificate,
     Guard,
     Guarding,
+    Refused,
     Release,
     Released,
     Renew,
@@ -224,6 +225,7 @@ class Guardian(Comparing):
             return
         if self._avoids(sender):
             self._record("refused", sender=sender, why=AVOIDED)
+            self._send(sender, Refused(token.epoch, token.seq, token.digest(), AVOIDED))
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:
