@@ -43,7 +43,8 @@ from tests.limits import mostly_more
 
 QUICK = ("path, leaving",)
 # Ten seconds to a minute each.
-SOAK = ("path, mistaken operator", "path, eager", "triangle", "path, suspicion", "square")
+SOAK = ("path, mistaken operator", "path, eager", "triangle", "path, suspicion", "square",
+        "path, back", "path, first forgets")  # fmt: skip
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 
@@ -87,7 +88,11 @@ def test_a_node_that_reads_its_newest_memory_is_caught() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    mostly_more(ASKING_FLEETS, lambda setting: setting.name == "path, two questions"),
+    mostly_more(
+        ASKING_FLEETS,
+        lambda setting: setting.name == "path, two questions",
+        lambda setting: setting.name == "path, questions and a silence",
+    ),
     ids=lambda setting: setting.name,
 )
 def test_nothing_that_can_happen_bends_what_neighbours_answer(setting: SmallFleet) -> None:

@@ -44,7 +44,7 @@ def test_spaces_and_letters_of_all_languages_stay() -> None:
 
 
 def test_a_refusal_of_a_neighbour_reaches_the_log_as_text() -> None:
-    line = {"event": "stayed", "level": "info", "to": 3, "why": EVIL}
+    line = {"event": "gives up", "level": "info", "to": 3, "why": EVIL}
     said = in_words(parsed(1, json.dumps(line).encode()))
     assert harmless(said)
     assert "all is well\\x1b[2J" in said
