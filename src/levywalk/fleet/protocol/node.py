@@ -172,15 +172,22 @@ class Node(HandOff):
         self.tick_at = now
         self._begin_start(event.draw, now)
         if not self.fenced:
-            self._go_on(now)
+            self._continue(now)
 
     def _go_on(self, now: float) -> None:
         if not self._waits_for_witnesses(now):
             super()._go_on(now)
 
-    def _resume(self, now: float) -> None:
+    def _continue(self, now: float) -> None:
+        """Go on where the disk says, but first without the neighbours that are gone: one of them
+        may be back with an empty disk, and must not get again what it has worked with before.
+        """
+        if not self.awaited:
+            self._settle_debts(now)
         self._go_on(now)
-        self._settle_debts(now)
+
+    def _resume(self, now: float) -> None:
+        self._continue(now)
         for lie in self.disk.liars:
             self._continue_above(lie, now)
         for word in self.disk.revoked.words:
