@@ -43,7 +43,7 @@ class WrittenMemory(NamedTuple):
     step: int
     entry: MemoryEntry
     losses: dict[int, int]  # the losses that the node knew of, by node: how many disks
-    near: dict[int, int]  # neighbours whose edges were up, and how many disks they had lost
+    near: dict[int, int]  # neighbours whose edges were in use, and how many disks they had lost
 
 
 class Remembered(NamedTuple):
@@ -106,7 +106,8 @@ class MemoryWatch:
         if stamp == (entry.epoch, entry.hops) and stamp not in self.written:
             known = Counter(loss.node for loss in slots["memory"].losses)
             losses = {u: min(count, self.disks[u]) for u, count in known.items()}
-            near = {u: self.disks[u] for u, edge in disk.edges.items() if edge.up and u != v}
+            used = [u for u, edge in disk.edges.items() if edge.up and edge.joined and u != v]
+            near = {u: self.disks[u] for u in used}
             made = WrittenMemory(v, self.disks[v], token.step, entry, losses, near)
             self._put(v, self.written, stamp, made)
             if held.status == HeldStatus.MOVING:
