@@ -172,7 +172,7 @@ def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
         (["rin:12"], "did you mean 'ring:n'"),
         (["ring:12", "--kill", "5"], "--kill must be NODE@TIME"),
         (["ring:12", "--kill", "boss@3"], "must be a number, holder or guardian"),
-        (["ring:12", "--kill", "50@3"], r"node must be an integer in \[0, 11\]"),
+        (["ring:12", "--kill", "50@3"], "the node in .--kill 50@3. must be one of 0 to 11, got 50"),
         (["ring:12", "--kill", "5@soon"], "must be a number of seconds"),
         (["ring:12", "--cut", "0-x@2-3"], "must be such as 0-9,12"),
         (["ring:12", "--cut", "0-3@2"], "--cut must be NODES@FROM-TO"),

@@ -317,8 +317,10 @@ def read_faults(
     found = []
     for what, texts in chosen.items():
         for text in texts or []:
-            node, time = _at(f"--{what.replace(' ', '-')}", "NODE@TIME, such as 5@1.5", text)
-            found.append((_seconds(text, time), PlannedFault(what, _node(what, text, node))))
+            option = f"--{what.replace(' ', '-')}"
+            node, time = _at(option, "NODE@TIME, such as 5@1.5", text)
+            fault = PlannedFault(what, _node(what, f"{option} {text}", node, n))
+            found.append((_seconds(text, time), fault))
     for text in cuts or []:
         nodes, times = _at("--cut", "NODES@FROM-TO, such as 0-9@2-4", text)
         since, to, until = times.partition("-")
@@ -345,7 +347,7 @@ def _at(option: str, form: str, text: str) -> tuple[str, str]:
     return what, when
 
 
-def _node(what: str, text: str, node: str) -> int | str:
+def _node(what: str, text: str, node: str, n: int) -> int | str:
     from levywalk.errors import InvalidParameter
 
     if node in ("holder", "guardian") and what != "join":
@@ -353,6 +355,8 @@ def _node(what: str, text: str, node: str) -> int | str:
     if not node.isdecimal():
         who = "a number" if what == "join" else "a number, holder or guardian"
         raise InvalidParameter(f"the node in {text!r} must be {who}, got {node!r}")
+    if int(node) >= n:
+        raise InvalidParameter(f"the node in {text!r} must be one of 0 to {n - 1}, got {node}")
     return int(node)
 
 
