@@ -175,9 +175,10 @@ class RunningFleet:
     def catch(self, role: str, patience: float = 60.0) -> int:
         """Freeze the node that has a role at this moment, and return it.
 
-        A role is "holder" (at work), "releasing" (the next node is prepared, so that the guardian
-        may have been asked, and may have answered), "guardian" (of a holder that is active), or
-        "next" (the token is prepared there).
+        A role is "holder" (it works, or the next node does not have the token yet, so that the
+        guardian was not asked), "releasing" (the next node has it, and the guardian may have been
+        asked, and may have answered), "guardian" (of a holder that is active), or "next" (the token
+        is prepared there).
         """
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
@@ -203,21 +204,14 @@ class RunningFleet:
             )
         if held is None:
             return False
-        if role == "releasing":
-            after = None if held.status != HeldStatus.MOVING else self._disk(held.to)[0]
-            place = (held.token.epoch, held.token.seq + 1)
-            return (
-                after is not None
-                and after.status == HeldStatus.PREPARED
-                and (after.token.epoch, after.token.seq) == place
-            )
-        return (
-            held.status
-            in {
-                "holder": (HeldStatus.ACTIVE, HeldStatus.MOVING),
-                "next": (HeldStatus.PREPARED,),
-            }[role]
-        )
+        if role == "next":
+            return held.status == HeldStatus.PREPARED
+        if held.status != HeldStatus.MOVING:
+            return role == "holder" and held.status == HeldStatus.ACTIVE
+        after = self._disk(held.to)[0]
+        place = (held.token.epoch, held.token.seq + 1)
+        there = after is not None and (after.token.epoch, after.token.seq) == place
+        return there == (role == "releasing")
 
     def _disk(self, v: int) -> tuple[Held | None, Guarded | None]:
         """Return what a node holds and guards, read from its disk."""
