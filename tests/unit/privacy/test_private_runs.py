@@ -224,7 +224,7 @@ def test_updates_that_reveal_more_are_refused_by_name(update):
 @pytest.mark.parametrize(
     "design", [lw.mhlj(), lw.weight_rw(), lw.mixed_rw(0.5), lw.mhda("importance")]
 )
-def test_weighted_designs_need_scores_that_are_public_or_released(design):
+def test_weighted_designs_need_scores_that_are_public_or_released(design, reference_only):
     with pytest.raises(lw.InvalidParameter) as error:
         run(design=design)
     assert str(error.value).startswith(f"design {design.name} depends on the nodes' scores")
