@@ -52,8 +52,9 @@ def pytest_collect_file(
 
 # Pages and modules whose examples compile loops that no quick test needs: seconds each.
 LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/running.md", "docs/sklearn.md",
-                 "experiments/advice.py", "judge/tune.py", "league/recommend.py", "league/trial.py",
-                 "levywalk/sklearn.py", "problem/linear.py", "updates/averaged.py",
+                 "experiments/advice.py", "judge/tune.py", "league/recommend.py",
+                 "league/recommendation.py", "league/trial.py", "levywalk/sklearn.py",
+"problem/linear.py", "updates/averaged.py",
                  "updates/finito.py", "updates/newton_token.py", "updates/point_saga.py",
                  "updates/sag.py", "updates/walkman.py", "walks/hdt.py", "walks/srrw.py",
                  "figures/column.py")  # fmt: skip

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     )
     from levywalk.experiments.compare import compare
     from levywalk.experiments.folder_report import write_report
-    from levywalk.league.recommend import Recommendation, recommended
+    from levywalk.league.recommend import recommended
+    from levywalk.league.recommendation import Recommendation
     from levywalk.memory import Array, Like, Memory, Number, PerEdge, PerNode, PerSample
     from levywalk.model_files import load_model, save_model
     from levywalk.network import (
@@ -213,7 +214,8 @@ _HOME = {
     ),
     "levywalk.experiments": ("compare",),
     "levywalk.experiments.folder_report": ("write_report",),
-    "levywalk.league.recommend": ("Recommendation", "recommended"),
+    "levywalk.league.recommend": ("recommended",),
+    "levywalk.league.recommendation": ("Recommendation",),
     "levywalk.network": (
         "Network",
         "as_network",

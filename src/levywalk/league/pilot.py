@@ -37,6 +37,8 @@ class Pilot:
         to the node from the same neighbour: 1 for laps that are all alike.
     token_bytes
         The bytes that the walk adds to the token.
+    most_visits
+        The visits of the node that is visited most, in units of the mean over all nodes.
     """
 
     steps: int
@@ -46,6 +48,7 @@ class Pilot:
     rare_gap: float
     repeats: float
     token_bytes: int
+    most_visits: float
 
     @property
     def cover(self) -> float:
@@ -125,6 +128,7 @@ def _walked(network: Network, design: Walk, seed: int) -> Pilot:
         steps / max(float(np.quantile(visits, _RARE_SHARE)), 0.5),
         float(np.mean([repeated_moves(walk) for walk in trace.walk])),
         token_bytes(design.token_memory, 1),
+        float(np.mean(visits.max(axis=1) / visits.mean(axis=1))),
     )
 
 

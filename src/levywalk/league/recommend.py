@@ -17,10 +17,11 @@ import numpy as np
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.league.pilot import Pilot, pilot
+from levywalk.league.private_choice import private_choice
+from levywalk.league.recommendation import Recommendation
 from levywalk.league.trial import LAPS, can_be_tried, tried
 from levywalk.league.trial import WALKS as TRIAL_WALKS
 from levywalk.network import Network, as_network
-from levywalk.notebook import table_html
 from levywalk.problem import Problem, check_problem, is_quadratic
 from levywalk.remedy import typed
 from levywalk.trace.costs import PROFILES
@@ -71,59 +72,7 @@ _RARE = (1.0, 2.5)  # … and at least so many times the mean gap between visits
 _SAGA_SLOWER = 2.5  # SAGA takes about this many times as long as Point-SAGA
 _SEEN = 0.5  # the share of nodes that least squares needs to 1e-3 with the Newton token
 _SEEN_OTHERS = 0.95  # the same for other losses
-_PRIVATE = (
-    "Under privacy only updates that ask for gradients are named; the estimate knows neither of "
-    "clip nor of noise, which decide how far the error falls: see levywalk privacy."
-)
 _KAPPA = (2.2, 48.0)  # κ/n of the problems that the numbers above were measured on
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Recommendation:
-    """A walk, an update and a step size for `levywalk.run`, and why.
-
-    Attributes
-    ----------
-    design, update, step_size
-        What to give to `run`.
-    why
-        The reasons, in a few sentences.
-    estimate
-        What it took in the trial or, without one, is estimated to take, in units of the goal.
-    others
-        The estimates of the other pairs, the best first.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> best = lw.recommended(lw.ring(50), lw.heterogeneous(50, important=1), goal="bytes")
-    >>> best.pair, best.estimate <= min(best.others.values())
-    ('oldest_neighbour+newton_token', True)
-    """
-
-    design: Walk
-    update: Update
-    step_size: float
-    why: str
-    estimate: float
-    others: dict[str, float]
-
-    @property
-    def pair(self) -> str:
-        """The pair as the command line writes it."""
-        return f"{_kind(self.design)}+{self.update.name}"
-
-    def __repr__(self) -> str:
-        return f"Recommendation({self.pair}, step_size={self.step_size:.3g}: {self.why})"
-
-    def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [
-            ("design", _kind(self.design)),
-            ("update", self.update.name),
-            ("step size", self.step_size),
-            ("why", self.why),
-        ]
-        return table_html(rows, "Recommendation")
 
 
 @dataclass(frozen=True)
@@ -198,9 +147,10 @@ def recommended(
     seed
         Seed of the trials and of the walks without a model.
     privacy
-        The privacy of the run. Only updates that ask for nothing but gradients are then named, and
-        there is no trial, because it would use the data without noise. The step size needs the
-        largest L_v, so L_v must be public or released.
+        The privacy of the run. The answer is then SGD along the walk that visits the nodes most
+        evenly, which needs the least noise; ``goal``, ``accuracy`` and ``trial`` do not matter,
+        since noise decides what is reached. The step size needs the largest L_v, so L_v must be
+        public or released.
 
     Returns
     -------
@@ -229,9 +179,10 @@ def recommended(
     network = as_network(network)
     check_problem(problem)
     check_fit(network, problem)
+    names = [] if allow is None else [allow] if isinstance(allow, str) else list(allow)
     if privacy is not None:
-        problem, trial = _with_public_scores(privacy, problem, seed), False
-    walks, updates = _allowed(allow, problem, private=privacy is not None)
+        return private_choice(network, _with_public_scores(privacy, problem, seed), names, seed)
+    walks, updates = _allowed(names, problem)
     pilots = {name: pilot(network, WALKS[name](), seed) for name in walks}
     found = [
         _estimated(name, update, pilots[name], problem, accuracy)
@@ -251,9 +202,10 @@ def recommended(
         design,
         update,
         best.factor * update.default_step_size(largest, problem),
-        why if privacy is None else f"{why} {_PRIVATE}",
+        why,
         best.cost(goal),
         {candidate.name: candidate.cost(goal) for candidate in ranked[1:]},
+        best.walk,
     )
 
 
@@ -265,16 +217,13 @@ def _with_public_scores(privacy: Privacy, problem: Problem, seed: int) -> Proble
     return scored_problem(privacy, problem, seed)
 
 
-def _allowed(
-    allow: Collection[str] | str | None, problem: Problem, private: bool = False
-) -> tuple[list[str], list[str]]:
+def _allowed(names: list[str], problem: Problem) -> tuple[list[str], list[str]]:
     """Return the walks and updates that may be used and fit the problem."""
     fitting = ["saga"]
-    if is_linear(problem) and not private:
+    if is_linear(problem):
         fitting = ["point_saga"]
         if problem.dim <= MOST_DIM:
             fitting.insert(0, "newton_token")
-    names = [] if allow is None else [allow] if isinstance(allow, str) else list(allow)
     unknown = [name for name in names if name not in {*WALKS, *UPDATES, FIRST_ORDER}]
     if unknown:
         raise InvalidParameter(
@@ -291,8 +240,7 @@ def _allowed(
     if not updates:
         raise InvalidParameter(
             f"allow must name an update that fits a {type(problem).__name__} of dim "
-            f"{problem.dim}{' and asks for gradients alone' if private else ''}, got "
-            f"{', '.join(names)}; allow {', '.join(fitting)}"
+            f"{problem.dim}, got {', '.join(names)}; allow {', '.join(fitting)}"
         )
     return walks, updates
 
@@ -437,8 +385,3 @@ def _without_newton(ranked: list[_Candidate]) -> str:
     others = [f"{one.walk}+{one.update}" for one in ranked if one.update != "newton_token"]
     allowed = f"allow={FIRST_ORDER!r}"
     return typed(allowed, f"use {others[0]}") if others else allowed
-
-
-def _kind(design: Walk) -> str:
-    names = {type(make()): name for name, make in WALKS.items()}
-    return names.get(type(design), design.name)

@@ -6,9 +6,11 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from benchmarks.privacy_digits import Instance
 
 import levywalk as lw
 from levywalk.league.pilot import pilot
+from levywalk.league.private_choice import PRIVATE_WALKS
 from levywalk.league.recommend import GOALS, WALKS
 
 MODULE = import_module("levywalk.league.pilot")
@@ -155,8 +157,8 @@ def test_under_privacy_the_recommendation_is_one_that_privacy_accepts(scores):
         clip=2.0, noise=5.0, scores=scores, **(more if scores == "released" else {})
     )
     best = lw.recommended(network, problem, privacy=privacy)
-    assert best.update.name == "saga"
-    assert "neither of clip nor of noise" in best.why
+    assert best.pair in ("unif_rw+sgd", "mhda+sgd")
+    assert "the noise grows with the updates of the node" in best.why
     trace = lw.run(
         network,
         problem,
@@ -167,9 +169,8 @@ def test_under_privacy_the_recommendation_is_one_that_privacy_accepts(scores):
         privacy=privacy,
     )
     assert trace.provenance["privacy"]["updates_at_cap"] == 20
-    plain = lw.recommended(network, problem, allow="saga", trial=False)
     # The step size of released scores is that of the noisy ones.
-    assert (best.step_size == plain.step_size) == (scores == "public")
+    assert (best.step_size == 1.0 / problem.smoothness.max()) == (scores == "public")
 
 
 def test_private_scores_and_revealing_updates_are_refused():
@@ -178,5 +179,36 @@ def test_private_scores_and_revealing_updates_are_refused():
     with pytest.raises(lw.InvalidParameter, match="scores='public'"):
         lw.recommended(network, problem, privacy=private)
     public = lw.Privacy(clip=2.0, noise=5.0, scores="public")
-    with pytest.raises(lw.InvalidParameter, match="asks for gradients alone, got newton_token"):
+    with pytest.raises(lw.InvalidParameter, match="under privacy, got 'newton_token'"):
         lw.recommended(network, problem, privacy=public, allow="newton_token")
+    named = lw.recommended(network, problem, privacy=public, allow=["saga", "unif_rw"])
+    assert named.pair == "unif_rw+saga"
+
+
+def test_the_recommendation_under_privacy_needs_less_noise_than_walks_that_remember_visits():
+    """The most visited node decides about the noise: a walk that visits a star's leaves as often as
+    its centre has the least.
+    """
+    most = {
+        name: pilot(lw.star(12), make(), 0).most_visits
+        for name, make in {**PRIVATE_WALKS, "oldest": lw.oldest_neighbour}.items()
+    }
+    public = lw.Privacy(clip=2.0, noise=5.0, scores="public")
+    best = lw.recommended(lw.star(12), lw.homogeneous(12), privacy=public)
+    assert most[best.walk] == min(most.values()) < 2.0 < most["oldest"]
+    assert np.isnan(best.estimate)
+    assert best.others == {}
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore:problem has no optimum")
+def test_what_is_recommended_under_privacy_beats_saga():
+    """On digits, with noise for ε = 4, at the best of three step sizes each."""
+    instance = Instance.of(7)
+    privacy = lw.Privacy.calibrated(clip=0.5, budget=4.0, updates=150, scores="public")
+    best = lw.recommended(instance.network, instance.problem, privacy=privacy)
+    sgd, remembering = (
+        max(instance.reached(best.design, update, privacy, size)[0] for size in (0.1, 0.3, 1.0))
+        for update in (best.update, lw.saga())
+    )
+    assert sgd > remembering + 0.05
