@@ -67,9 +67,13 @@ def mostly_soak(values: Iterable[T], more: Callable[[T], bool]) -> list[Any]:
 
 
 def eventually(look: Callable[[], T]) -> T:
-    """Wait until ``look`` returns something true, and return that."""
-    end = time.monotonic() + PATIENCE
+    """Wait until ``look`` returns something true, and return that.
+
+    Many looks ask processes, which costs them time: after the first ones the pauses are longer.
+    """
+    end, pause = time.monotonic() + PATIENCE, 0.01
     while not (seen := look()):
         assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(0.2, 1.3 * pause)
     return seen

@@ -41,7 +41,7 @@ def founded(folder: Path, design: lw.Walk, privacy: dict[str, Any], **more: Any)
         **more,
     }
     problem = given.pop("problem", lw.heterogeneous(3, dim=4, seed=1, important=1))
-    settings = lw.Privacy(**PRIVATE, **privacy)
+    settings = lw.Privacy(**(PRIVATE | privacy))
     create(folder, lw.ring(3), problem, design, privacy=settings, **given)
     return FleetFolder.open(folder)
 
@@ -186,7 +186,8 @@ def test_real_nodes_with_privacy_are_joined(tmp_path: Path, kind: str) -> None:
     design, privacy = (lw.unif_rw(), {}) if kind == "private" else (lw.mhlj(), RELEASED)
     terms = HandOffTerms(run=b"", heartbeat=0.5, dead_after=PATIENCE)
     more = {"addresses": None, "terms": terms, "steps": 100_000, "metrics": False}
-    fleet = founded(tmp_path / "fleet", design, privacy, **more)
+    few = {"noise": 10.0}  # a cap of about 25 updates, which are soon made
+    fleet = founded(tmp_path / "fleet", design, privacy | few, **more)
     with up(fleet):
         try:
             found = join(fleet, [0, 2], data=samples(tmp_path / "new.npz"), timeout=PATIENCE)

@@ -269,7 +269,7 @@ class RunningFleet:
     # Status
 
     def begin(self, patience: float = 60.0) -> None:
-        """Start all nodes, and the walk."""
+        """Start all nodes, and the walk; all of them answer when this returns."""
         for v in range(self.n):
             self.start(v)
         self._until(
@@ -277,6 +277,7 @@ class RunningFleet:
             patience,
             "the walk does not start",
         )
+        self._until(lambda: len(self.statuses()) == self.n, patience, "a node does not answer")
 
     def _order_begin(self) -> bool:
         with suppress(NoAnswer):
