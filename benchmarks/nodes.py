@@ -170,14 +170,29 @@ def many(times: int) -> None:
 
 def compared(times: int) -> None:
     """Guardians that compare models (`--check-updates`), and guardians that do not, in turn."""
-    for dim, steps in ((10, 300), (131_072, 60)):
+    private = {"privacy": "clip=5,noise=20", "step_size": 0.01}
+    checked = {True: private | {"check_updates": True}, False: private}
+    in_turn(times, checked, ((10, 300), (131_072, 60)))
+
+
+def private(times: int) -> None:
+    """Nodes with privacy, and nodes without, in turn."""
+    plain = {"step_size": 0.01}
+    kinds = {True: plain | {"privacy": "clip=5,noise=20"}, False: plain}
+    in_turn(times, kinds, ((10, 600), (640, 300)))
+
+
+def in_turn(
+    times: int, kinds: dict[bool, dict[str, Any]], sizes: tuple[tuple[int, int], ...]
+) -> None:
+    """Compare fleets with an option (True) and without it, for pairs of a dimension and steps."""
+    for dim, steps in sizes:
         ratios: dict[str, list[float]] = {"hops/s": [], "CPU time of a hop": []}
         for pair in range(times):
             found = {}
-            for checked in (False, True) if pair % 2 == 0 else (True, False):
-                more = {"privacy": "clip=5,noise=20", "step_size": 0.01, "check_updates": checked}
-                with fleet(lw.ring(4), dim, steps, **more) as folder:
-                    found[checked] = whole_walk(folder)
+            for chosen in (False, True) if pair % 2 == 0 else (True, False):
+                with fleet(lw.ring(4), dim, steps, **kinds[chosen]) as folder:
+                    found[chosen] = whole_walk(folder)
             (was, cpu_was), (now, cpu_now) = found[False], found[True]
             ratios["hops/s"].append(now / was)
             ratios["CPU time of a hop"].append(cpu_now / cpu_was)
@@ -227,7 +242,13 @@ def against(other: Path, case: str, pairs: int) -> None:
         print(f"{name}: {statistics.median(values):.2f} times that of {other} (pairs: {ordered})")
 
 
-CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1), "compared": (compared, 3)}
+CASES = {
+    "small": (small, 3),
+    "large": (large, 3),
+    "many": (many, 1),
+    "compared": (compared, 3),
+    "private": (private, 3),
+}
 
 
 def main() -> None:
