@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from typer.testing import CliRunner, Result
 
 import levywalk as lw
-from levywalk.cli.fleet.simulate import draw_faults
+from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.cli.main import app
 from levywalk.report.figures.timeline import plot_timeline
 

@@ -20,7 +20,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import levywalk as lw
-from levywalk.cli.fleet.simulate import draw_faults
+from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine
