@@ -17,7 +17,8 @@ every write to any disk, and raises `Violation` as soon as an invariant is broke
 - I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
   result.
 
-`judge` checks the whole walk when it is over: I7, I8 (see `memory_watch`), and what was lost.
+`judge` checks the whole walk when it is over: I7, I8 (see `memory_watch`), and what was lost. It
+is in the same class, although that is long, because it judges what `persisted` has noted.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@
     DIR/begun                         a mark that the walk has started
 
 No supervisor is needed: nodes run on when the process that started them has ended.
+It is one class of short methods, because every command begins with the folder; what takes more than
+a few lines is in a file of its own beside this one.
 """
 
 from __future__ import annotations
