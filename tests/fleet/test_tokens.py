@@ -248,11 +248,6 @@ def test_a_wrong_number_of_tokens_is_refused(tmp_path: Path, tokens: Any) -> Non
         (["--tokens", "0"], "--tokens must be"),
         (["--tokens", "2", "--then", "weight_rw"], "--tokens must be 1 for a switching design"),
         (["--tokens", "2", "--stop", "detector"], "--tokens must be 1 with --stop detector"),
-        (
-            ["--tokens", "2", "--design", "unif_rw", "--step-size", "0.01", "--privacy",
-             "clip=5,noise=20,budget=2"],
-            "--tokens must be 1 with --privacy",
-        ),
     ],
 )  # fmt: skip
 def test_what_several_tokens_cannot_do_is_refused_by_its_name(
@@ -438,11 +433,9 @@ def test_a_token_that_is_not_there_is_refused(
     )
 
 
-def test_revive_needs_the_token_and_join_is_refused(stopped: FleetFolder) -> None:
+def test_revive_needs_the_token(stopped: FleetFolder) -> None:
     assert "--token must be given" in str(run("revive", stopped.path).exception)
     assert run("revive", stopped.path, "--token", 1).exit_code == 1  # its walk is over
-    done = run("join", stopped.path, "--neighbours", "0,2")
-    assert "it has 2 tokens" in str(done.exception)
 
 
 def test_the_doctor_looks_at_each_token(stopped: FleetFolder, tmp_path: Path) -> None:

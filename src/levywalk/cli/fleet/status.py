@@ -238,10 +238,22 @@ def picture(found: dict[str, Any]) -> RenderableType:
 def _privacy(told: dict[str, Any]) -> str:
     """Return what the fleet has spent, in words; every number with its definition."""
     out, unknown = len(told["nodes_out_of_budget"]), len(told["nodes_unknown"])
-    said = f"ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap of "
-    said += f"{told['updates_at_cap']:,} updates of each node; {told['definition']}"
+    if told["epsilon_spent"] is None:  # of one token among several
+        said = f"at most {told['updates_at_cap']:,} updates of each node for this token; ε counts "
+        said += "those for all tokens: leave --token out"
+    else:
+        said = f"ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap of "
+        said += f"{told['updates_at_cap']:,} updates of each node"
+        if "tokens" in told:
+            said += f", {told['updates_at_cap_of_token']:,} for each token"
+        said += f"; {told['definition']}"
     if out:
-        said += f"\n{out} node{'s have' if out > 1 else ' has'} spent the budget"
+        whose = "the budget" if told["epsilon_spent"] is not None else "its share of the budget"
+        said += f"\n{out} node{'s have' if out > 1 else ' has'} spent {whose}"
+    for k, nodes in enumerate(told.get("nodes_out_of_share", ())):
+        if nodes:
+            said += f"\n{len(nodes)} node{'s have' if len(nodes) > 1 else ' has'} spent the share "
+            said += f"of token {k}"
     if unknown:
         said += f"\n{unknown} node{'s' if unknown > 1 else ''} not known: counted as at the cap"
     return said
