@@ -353,7 +353,7 @@ def test_the_commands_say_what_all_tokens_have_spent(stopped: FleetFolder, tmp_p
     assert f"{sums[0]} of 24" in said
     one = " ".join(run("status", stopped.path, "--token", 1).stdout.replace("│", " ").split())
     assert "at most 12 updates of each node for this token" in one
-    assert "ε counts those for all tokens: leave --token out" in one
+    assert "ε counts the updates for all tokens: leave --token out" in one
     findings = json.loads(run("doctor", stopped.path, "--json").stdout)["findings"]
     (finding,) = [one["what"] for one in findings if one["what"].startswith("privacy: ")]
     assert "24 updates of each node, 12 for each token" in finding
