@@ -38,7 +38,6 @@ from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime import metrics
 from levywalk.fleet.runtime.process import Process
 from levywalk.fleet.runtime.spending import spending_of, whole_spending
-from levywalk.fleet.runtime.token_runner import TokenRunner
 from levywalk.fleet.setup.budget_file import BUDGET, first_spending, share_of, use_up, write_budget
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
@@ -50,6 +49,7 @@ from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
 from levywalk.fleet.storage.store import NodeStore
 from levywalk.trace import Trace
 from tests.fleet.nodes import stored, up
+from tests.fleet.test_tokens import killed_at_first_start
 from tests.limits import PATIENCE, eventually, mostly_more
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
@@ -234,23 +234,12 @@ def test_each_disk_gets_its_part_of_what_the_file_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [0, 1], ids=["one disk is written", "no disk is written"])
 def test_a_first_start_that_is_interrupted_gives_the_budget_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+    tmp_path: Path, before: int
 ) -> None:
     """The disk of the second token is written first; the file is removed after both."""
     fleet = new_fleet(tmp_path / "fleet")
-    file, write_blank = fleet.place(3) / "node.toml", TokenRunner.write_blank
-
-    def killed(runner: TokenRunner) -> Any:
-        if runner.number == before:
-            for one in runner.process.runners:
-                one.store.close()
-            raise RuntimeError("killed")
-        return write_blank(runner)
-
-    with monkeypatch.context() as during:
-        during.setattr(TokenRunner, "write_blank", killed)
-        with pytest.raises(RuntimeError, match="killed"):
-            Process(file)
+    file = fleet.place(3) / "node.toml"
+    killed_at_first_start(file, before)
     assert (file.parent / BUDGET).exists()
     assert on_disks(Process(file)) == [Spending(0, first=True)] * 2
     assert not (file.parent / BUDGET).exists()

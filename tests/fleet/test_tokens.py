@@ -324,23 +324,28 @@ def test_each_token_has_a_disk_and_all_or_none_are_there(tmp_path: Path) -> None
     closed(Process(file))
 
 
-def test_a_first_start_that_was_interrupted_is_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two_tokens(tmp_path / "fleet")
-    file = tmp_path / "fleet" / "node-3" / "node.toml"
+def killed_at_first_start(file: Path, number: int) -> None:
+    """Start a node for the first time, and let it be killed before the disk of a token is written.
+    Those of later tokens are written by then.
+    """
     write_blank = TokenRunner.write_blank
 
     def killed(runner: TokenRunner) -> Any:
-        if runner.number == 0:  # the disk of the second token is written by now
+        if runner.number == number:
             closed(runner.process)
             raise RuntimeError("killed")
         return write_blank(runner)
 
-    with monkeypatch.context() as during:
+    with pytest.MonkeyPatch.context() as during:
         during.setattr(TokenRunner, "write_blank", killed)
         with pytest.raises(RuntimeError, match="killed"):
             Process(file)
+
+
+def test_a_first_start_that_was_interrupted_is_made_up_for(tmp_path: Path) -> None:
+    two_tokens(tmp_path / "fleet")
+    file = tmp_path / "fleet" / "node-3" / "node.toml"
+    killed_at_first_start(file, 0)
     process = Process(file)
     assert [one.node.disk.known.epoch for one in process.runners] == [FIRST, FIRST]
     closed(process)
