@@ -248,11 +248,6 @@ def test_a_wrong_number_of_tokens_is_refused(tmp_path: Path, tokens: Any) -> Non
         (["--tokens", "0"], "--tokens must be"),
         (["--tokens", "2", "--then", "weight_rw"], "--tokens must be 1 for a switching design"),
         (["--tokens", "2", "--stop", "detector"], "--tokens must be 1 with --stop detector"),
-        (
-            ["--tokens", "2", "--design", "unif_rw", "--step-size", "0.01", "--privacy",
-             "clip=5,noise=20,budget=2"],
-            "--tokens must be 1 with --privacy",
-        ),
     ],
 )  # fmt: skip
 def test_what_several_tokens_cannot_do_is_refused_by_its_name(
@@ -329,23 +324,28 @@ def test_each_token_has_a_disk_and_all_or_none_are_there(tmp_path: Path) -> None
     closed(Process(file))
 
 
-def test_a_first_start_that_was_interrupted_is_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two_tokens(tmp_path / "fleet")
-    file = tmp_path / "fleet" / "node-3" / "node.toml"
+def killed_at_first_start(file: Path, number: int) -> None:
+    """Start a node for the first time, and let it be killed before the disk of a token is written.
+    Those of later tokens are written by then.
+    """
     write_blank = TokenRunner.write_blank
 
     def killed(runner: TokenRunner) -> Any:
-        if runner.number == 0:  # the disk of the second token is written by now
+        if runner.number == number:
             closed(runner.process)
             raise RuntimeError("killed")
         return write_blank(runner)
 
-    with monkeypatch.context() as during:
+    with pytest.MonkeyPatch.context() as during:
         during.setattr(TokenRunner, "write_blank", killed)
         with pytest.raises(RuntimeError, match="killed"):
             Process(file)
+
+
+def test_a_first_start_that_was_interrupted_is_made_up_for(tmp_path: Path) -> None:
+    two_tokens(tmp_path / "fleet")
+    file = tmp_path / "fleet" / "node-3" / "node.toml"
+    killed_at_first_start(file, 0)
     process = Process(file)
     assert [one.node.disk.known.epoch for one in process.runners] == [FIRST, FIRST]
     closed(process)
@@ -438,11 +438,9 @@ def test_a_token_that_is_not_there_is_refused(
     )
 
 
-def test_revive_needs_the_token_and_join_is_refused(stopped: FleetFolder) -> None:
+def test_revive_needs_the_token(stopped: FleetFolder) -> None:
     assert "--token must be given" in str(run("revive", stopped.path).exception)
     assert run("revive", stopped.path, "--token", 1).exit_code == 1  # its walk is over
-    done = run("join", stopped.path, "--neighbours", "0,2")
-    assert "it has 2 tokens" in str(done.exception)
 
 
 def test_the_doctor_looks_at_each_token(stopped: FleetFolder, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
     plan = job.plan
     bound = plan.method.privacy
     assert bound is not None
-    privacy, cap = bound.privacy, bound.cap * plan.tokens
+    privacy, cap = bound.privacy, bound.whole_cap
     made = state.node_memory[RELEASES].reshape(plan.replicas, plan.tokens, -1).sum(axis=1)
     record: dict[str, Any] = privacy.told() | {
         "definition": privacy.definition,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,23 @@ _REVEALING: dict[type[Update], str] = {
 
 @dataclass(frozen=True)
 class BoundPrivacy:
-    """Privacy with the number of releases that each node may make for one token."""
+    """Privacy with the number of releases that each node may make for one token.
+
+    Examples
+    --------
+    >>> bound = bind_privacy(Privacy(clip=1.0, noise=20.0, budget=2.0), steps=1000, tokens=3)
+    >>> bound.cap, bound.whole_cap
+    (33, 99)
+    """
 
     privacy: Privacy
     cap: int
+    tokens: int = field(default=1, repr=False)  # saved states name a run by what is shown here
+
+    @property
+    def whole_cap(self) -> int:
+        """The number of releases that each node may make for all tokens together."""
+        return self.cap * self.tokens
 
     @property
     def node_memory(self) -> dict[str, Kind]:
@@ -89,14 +102,14 @@ def bind_privacy(
             + ", which needs the clip alone"
         )
     if privacy.budget is None:
-        return BoundPrivacy(privacy, steps)
+        return BoundPrivacy(privacy, steps, tokens)
     allowed = privacy.updates_within()
     if allowed < tokens:
         raise InvalidParameter(
             f"budget = {privacy.budget:g} allows a node {allowed} updates, fewer than one for each "
             f"of the {tokens} tokens; use a larger noise or budget, or fewer tokens"
         )
-    return BoundPrivacy(privacy, min(steps, allowed // tokens))
+    return BoundPrivacy(privacy, min(steps, allowed // tokens), tokens)
 
 
 def fitted_update(privacy: Privacy, update: Update, problem: Problem) -> Update:

@@ -11,20 +11,27 @@ from levywalk.cli.fleet.common import Dir, NodeNumber, open_fleet, typed
 BUDGET_EXAMPLES = """Examples:
 
 levywalk fleet budget my-fleet 3 --spent 17   (the last number that your monitoring has of \
-levywalk_privacy_updates_spent; if you do not know it, do nothing: the node counts as spent)"""
+levywalk_privacy_updates_spent, with several tokens the sum over them; if you do not know it, do \
+nothing: the node counts as spent)"""
 
 
 def budget(
     folder: Dir,
     node: NodeNumber,
     spent: Annotated[
-        int, typer.Option("--spent", min=0, help="Updates that the node had made, or more.")
+        int,
+        typer.Option(
+            "--spent",
+            min=0,
+            help="Updates that the node had made, for all tokens together, or more.",
+        ),
     ],
 ) -> None:
     """Say how many updates a node had spent of its budget of privacy before it lost its disk.
 
     Without this word the budget of a node with an empty disk counts as spent, and the node passes
     the model on without updates. A number that is too small breaks what the budget promises.
+    Several tokens share the budget: each begins with an equal part of this number.
     """
     from levywalk.fleet.operate.budget import say_spent
 

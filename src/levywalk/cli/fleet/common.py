@@ -36,7 +36,12 @@ ReadDir = Annotated[
 ]
 Tokens = Annotated[
     int,
-    typer.Option("--tokens", metavar="M", help="Number of models that walk at the same time."),
+    typer.Option(
+        "--tokens",
+        metavar="M",
+        help="Number of models that walk at the same time; with --privacy they share the budget of "
+        "each node.",
+    ),
 ]
 TokenNumber = Annotated[
     int | None,

@@ -339,9 +339,10 @@ def _print_next_steps(
     print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
     bound = manifest.published.privacy
     if bound is not None:
+        each = "" if bound.tokens == 1 else f", {bound.cap:,} for each token"
         print(
-            f"Privacy: each node makes at most {bound.cap:,} updates, and ε is at most "
-            f"{bound.privacy.epsilon(bound.cap):.4g}: {bound.privacy.definition}. Keep no "
+            f"Privacy: each node makes at most {bound.whole_cap:,} updates{each}, and ε is at most "
+            f"{bound.privacy.epsilon(bound.whole_cap):.4g}: {bound.privacy.definition}. Keep no "
             "copy of a node's folder from before its first start: budget.json says that nothing "
             "is spent."
         )

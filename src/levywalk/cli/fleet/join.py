@@ -55,7 +55,7 @@ def join(
     This makes the folder of the node, with keys and data, signs the new number of nodes and L̄ with
     the operator's key, and tells the nodes that run here; they tell all others. If all nodes are on
     this machine, the node is started, and its neighbours start again, one after the other, which
-    loses nothing.
+    loses nothing. Each of several tokens is told the same, signed for itself.
 
     Nodes may be killed meanwhile. If the command is interrupted, or says that a node does not
     answer, type it again: it goes on where it stopped.

@@ -79,10 +79,11 @@ def _check(path: Path) -> None:
         f"{rest}"
     )
     if private is not None:
+        each = "" if private.tokens == 1 else f" ({private.cap:,} for each token)"
         print(
             f"privacy: clip {private.privacy.clip:g}, noise {private.privacy.noise:g}, at most "
-            f"{count(private.cap, 'update')} of this node, ε at most "
-            f"{private.privacy.epsilon(private.cap):.4g}: {private.privacy.definition}"
+            f"{count(private.whole_cap, 'update')} of this node{each}, ε at most "
+            f"{private.privacy.epsilon(private.whole_cap):.4g}: {private.privacy.definition}"
         )
     check = manifest.published.check
     if check is not None:

@@ -31,7 +31,7 @@ A metric is the mean of its values on the nodes' own held-out data. \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
 stopped are read. A fleet with privacy shows no loss, which is a function of the data, but what \
-its nodes have spent."""
+its nodes have spent, for all tokens together."""
 
 
 def status(
@@ -47,7 +47,8 @@ def status(
 ) -> None:
     """Show where the model is, how far the walk is, and the state of every node.
 
-    With several tokens there is one line for each; --token K shows all about one of them.
+    With several tokens there is one line for each; --token K shows all about one of them, except ε,
+    which counts the updates for all tokens.
     """
     from levywalk.fleet.operate.whole_status import whole_status
 
@@ -237,11 +238,23 @@ def picture(found: dict[str, Any]) -> RenderableType:
 
 def _privacy(told: dict[str, Any]) -> str:
     """Return what the fleet has spent, in words; every number with its definition."""
-    out, unknown = len(told["nodes_out_of_budget"]), len(told["nodes_unknown"])
-    said = f"ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap of "
-    said += f"{told['updates_at_cap']:,} updates of each node; {told['definition']}"
-    if out:
-        said += f"\n{out} node{'s have' if out > 1 else ' has'} spent the budget"
+    spent, cap = told["epsilon_spent"], told["updates_at_cap"]
+    if spent is None:  # of one token among several
+        said = f"at most {cap:,} updates of each node for this token; ε counts the updates for all "
+        said += "tokens: leave --token out"
+    else:
+        each = f", {told['updates_at_cap_of_token']:,} for each token" if "tokens" in told else ""
+        said = f"ε = {spent:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap of {cap:,} updates "
+        said += f"of each node{each}; {told['definition']}"
+    whose = "budget" if spent is not None else "share of this token"
+    out = [(told["nodes_out_of_budget"], whose)]
+    out += [
+        (nodes, f"share of token {k}") for k, nodes in enumerate(told.get("nodes_out_of_share", ()))
+    ]
+    for nodes, what in out:
+        if nodes:
+            said += f"\n{len(nodes)} node{'s have' if len(nodes) > 1 else ' has'} spent the {what}"
+    unknown = len(told["nodes_unknown"])
     if unknown:
         said += f"\n{unknown} node{'s' if unknown > 1 else ''} not known: counted as at the cap"
     return said

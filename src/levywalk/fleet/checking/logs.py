@@ -63,6 +63,7 @@ from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.several_tokens import token_folder
 from levywalk.fleet.storage.limits import ANY
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.updates import Sgd
@@ -96,16 +97,17 @@ class Judged(NamedTuple):
     silences: int = 0  # how often a neighbour did not answer, in all branches
 
 
-def pieces(folder: str | Path) -> list[Piece]:
-    """Read all logs of a fleet's folder:
+def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
+    """Read all logs of a token in a fleet's folder:
 
     ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
     """
     found = []
+    place = token_folder(Path("state*"), token)
     manifest = Path(folder) / "manifest.json"
     limits = Manifest.read(manifest).limits if manifest.exists() else ANY
-    for path in sorted(Path(folder).glob("node-*/state*/state.db")):
-        node = int(path.parent.parent.name.removeprefix("node-"))
+    for path in sorted(Path(folder).glob(f"node-*/{place}/state.db")):
+        node = int(path.relative_to(folder).parts[0].removeprefix("node-"))
         with StoreReader(path.parent, limits=limits) as reading:
             disk = reading.load()
             copies = []
@@ -123,20 +125,22 @@ def pieces(folder: str | Path) -> list[Piece]:
 
 def judge_folder(fleet: Fleet, folder: Path) -> Judged:
     """Check everything that a fleet has left: the logs, the losses that its status shows, and the
-    errors that its nodes report.
+    errors that its nodes report. Of several tokens, this is about the fleet's own one
+    (`Fleet.of_token`).
     """
+    number = fleet.token_number
     for path in sorted(folder.glob("node-*/node.log")):
         for line in path.read_text().splitlines():
             if '"level": "error"' in line or line.startswith("Traceback"):
                 raise Violation("crash", f"{path}: {line}")
-    logs = pieces(folder)
+    logs = pieces(folder, number)
     founded = Manifest.parse(Manifest.read(folder / "manifest.json").text)
     means = tuple(phase.mean_score for phase in founded.published.phases)
     first = SizeAt(founded.nodes, founded.mean_smoothness, means)
     judged = judge(fleet, logs, first)
-    status = FleetFolder.open(folder).status()
+    status = FleetFolder.open(folder).token(number).status()
     least, most = status["lost_updates"], status["lost_updates_at_most"]
-    in_use = sum(1 for _ in folder.glob("node-*/state/state.db"))
+    in_use = sum(1 for _ in folder.glob(f"node-*/{token_folder(Path('state'), number)}/state.db"))
     exact = len(logs) == in_use == fleet.network.n  # otherwise a disk was lost or moved away
     if judged.lost < least or (most is not None and judged.lost > most):
         shown = f"{least} to {'any number' if most is None else most}"

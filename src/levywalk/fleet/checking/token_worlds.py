@@ -14,7 +14,10 @@ from levywalk.fleet.checking.faults import FaultSchedule, ScheduledFault
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.schedules import ScheduleOutcome, see
 from levywalk.fleet.checking.world import World
+from levywalk.fleet.protocol.published_walk import PublishedWalk
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.update_check_terms import CheckSettings, bound_check
+from levywalk.privacy import bind_privacy
 
 Chosen = dict[ScheduledFault, tuple[int, ...]]
 _NOBODY = -99  # no node, and no role
@@ -50,13 +53,28 @@ def play_tokens(
     fleet, drawn = schedule.fleet, Random(schedule.seed + 3)
     holders = [v for v in range(fleet.network.n) if fleet.index(v) >= 0]
     starts = (fleet.start, *(drawn.choice(holders) for _ in range(1, tokens)))
-    fleet = replace(fleet, starts=starts)
+    fleet = replace(fleet, starts=starts, published=shared(fleet.published, tokens))
     chosen: Chosen = {}
     worlds = [TokenWorld(schedule, make, fleet.of_token(k), chosen) for k in range(tokens)]
     for fault in sorted(schedule.faults):
         for world in worlds:
             world.run(fault.at)
     return [_outcome(world) for world in worlds]
+
+
+def shared(published: PublishedWalk, tokens: int) -> PublishedWalk:
+    """Return what is published about a walk if several tokens share the budget of each node, and
+    the false alarms of a whole run.
+    """
+    bound, check = published.method.privacy, published.check
+    if bound is None:
+        return published
+    private = bind_privacy(bound.privacy, published.steps, tokens, checked=check is not None)
+    published = replace(published, method=replace(published.method, privacy=private))
+    if check is None:
+        return published
+    settings = CheckSettings(check.alarm, check.avoid_after, check.samples)
+    return bound_check(published, settings, check.ridge, check.first)
 
 
 def _outcome(world: World) -> ScheduleOutcome:

@@ -9,13 +9,15 @@ from levywalk.fleet.setup.budget_file import write_budget
 
 
 def say_spent(fleet: FleetFolder, node: int, spent: int) -> int:
-    """Write what a node without a disk has spent, for its next start; return its cap.
+    """Write what a node without a disk has spent for all tokens together, for its next start;
+    return its cap. Each token gets an equal part of that (`budget_file.share_of`), so the node
+    never makes more than the cap in all, however the updates were shared before.
 
     Raises
     ------
     InvalidParameter
-        If the fleet has no privacy; if the node has a disk, whose count cannot be changed; if the
-        number is above the cap.
+        If the fleet has no privacy; if the node has a disk, be it of one token, whose count cannot
+        be changed; if the number is above the cap.
     """
     file, bound = fleet.check(node), fleet.manifest.published.privacy
     if bound is None:
@@ -23,11 +25,18 @@ def say_spent(fleet: FleetFolder, node: int, spent: int) -> int:
             f"{fleet.path} is a fleet without privacy, whose nodes have no budget; levywalk fleet "
             "init --privacy creates one with it"
         )
-    spent = checks.integer("spent", spent, low=0, high=bound.cap)
+    spent = checks.integer("spent", spent, low=0, high=bound.whole_cap)
+    there = [one for one in fleet.each if (one.files[node].state / "state.db").exists()]
     if (file.state / "state.db").exists():
         raise InvalidParameter(
             f"node {node} has a disk, which counts what is spent, and nothing lowers that count; "
             f"see levywalk fleet status {fleet.path}"
         )
+    if there:
+        raise InvalidParameter(
+            f"node {node} has lost the disk of token 0, but not that of token "
+            f"{there[0].manifest.token_number}, which counts what is spent for it: move all of "
+            f"{file.state} away, so that the node begins with the number that you say"
+        )
     write_budget(fleet.place(node), fleet.manifest, spent, first=False)
-    return bound.cap
+    return bound.whole_cap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.newcomer import unfinished
 from levywalk.fleet.operate.scrub import scrubbed
 from levywalk.fleet.operate.watched import is_elsewhere
-from levywalk.fleet.operate.whole_status import told_by_token
+from levywalk.fleet.operate.whole_status import together, told_by_token
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.self_check import own_keys, own_machine
 from levywalk.fleet.setup.manifest import Manifest
@@ -103,10 +103,10 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     if scrub:
         yield from by_token([scrubbed(one.files.values(), one.manifest) for one, _ in walks])
     begun, at = (path / BEGUN).exists(), shlex.quote(str(path))
-    yield from by_token(
-        whole_walk(fleet_status(list(its.values()), one.manifest, begun=begun, at=at), at)
-        for one, its in walks
-    )
+    found = [
+        fleet_status(list(its.values()), one.manifest, begun=begun, at=at) for one, its in walks
+    ]
+    yield from whole_walks(found, manifest, at)
 
 
 def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:
@@ -290,8 +290,19 @@ def running_nodes(
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
 
-def whole_walk(status: dict[str, Any], at: str = "DIR") -> Iterator[Finding]:
-    """Check the walk as a whole; ``at`` is the fleet's folder as it must be typed."""
+def whole_walks(
+    found: Sequence[dict[str, Any]], manifest: Manifest, at: str = "DIR"
+) -> Iterator[Finding]:
+    """Check the walks of all tokens as a whole, and what they have spent together, from the status
+    of each; ``at`` is the fleet's folder as it must be typed.
+    """
+    yield from by_token(_whole_walk(one, at) for one in found)
+    told = together(found, manifest)["privacy"]
+    if told is not None:
+        yield from _privacy(told)
+
+
+def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
     if status["stopped"] is not None:
         what, _, remedy = status["stopped"].partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
@@ -306,8 +317,6 @@ def whole_walk(status: dict[str, Any], at: str = "DIR") -> Iterator[Finding]:
     for one in status["refused_models"]:
         what, _, remedy = said_refusal(one, at).partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
-    if status["privacy"] is not None:
-        yield from _privacy(status["privacy"])
     if status["diverged_at"] is not None:
         yield Finding(
             FindingLevel.PROBLEM,
@@ -318,19 +327,25 @@ def whole_walk(status: dict[str, Any], at: str = "DIR") -> Iterator[Finding]:
 
 def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
     """Say what the nodes' budgets of privacy have spent, and for whom."""
+    each = f", {told['updates_at_cap_of_token']:,} for each token" if "tokens" in told else ""
     yield Finding(
         FindingLevel.OK,
         f"privacy: ε = {told['epsilon_spent']:.4g} spent, {told['epsilon_at_cap']:.4g} at the cap "
-        f"of {count(told['updates_at_cap'], 'update')} of each node; {told['definition']}",
+        f"of {count(told['updates_at_cap'], 'update')} of each node{each}; {told['definition']}",
     )
-    spent = told["nodes_out_of_budget"]
-    if spent:
-        yield Finding(
-            FindingLevel.WARNING,
-            f"nodes {short(spent)} have spent their budget and pass the model on without updates",
-            "nothing, if that was planned: a budget cannot be refilled; a node that has lost its "
-            "disk counts as spent, see levywalk fleet budget",
-        )
+    what = [(told["nodes_out_of_budget"], "their budget and pass the model on")]
+    what += [
+        (nodes, f"their share of the budget for token {k} and pass its model on")
+        for k, nodes in enumerate(told.get("nodes_out_of_share", ()))
+    ]
+    for spent, share in what:
+        if spent:
+            yield Finding(
+                FindingLevel.WARNING,
+                f"nodes {short(spent)} have spent {share} without updates",
+                "nothing, if that was planned: a budget cannot be refilled; a node that has lost "
+                "its disk counts as spent, see levywalk fleet budget",
+            )
 
 
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:

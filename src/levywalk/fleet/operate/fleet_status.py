@@ -58,7 +58,9 @@ class NodeView(NamedTuple):
 
     @property
     def spent(self) -> int | None:
-        """How many updates its budget of privacy has spent; None if that is not known."""
+        """How many updates its budget of privacy has spent for the token that this is about; None
+        if that is not known.
+        """
         return None if self.unreached is not None else self.about.get("spent")
 
     def waits_to_act(self, at: str) -> str | None:
@@ -166,7 +168,7 @@ def fleet_status(
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
         "metrics": _mean_metrics(views),
-        "privacy": fleet_spending(manifest, {one.id: one.spent for one in views}),
+        "privacy": fleet_spending(manifest, {one.id: one.spent for one in views}, of_token=True),
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
@@ -248,7 +250,7 @@ def _row(
         "loss": None if loss is None else loss["value"],
         "loss_is_infinite": loss is not None and loss["value"] == math.inf,
         "metrics": one.metrics,
-        "privacy": spending_of(manifest, one.spent),
+        "privacy": spending_of(manifest, one.spent, of_token=True),
         "waits": about.get("waits"),
         "fenced": about.get("fenced"),
         "expires": about.get("expires"),

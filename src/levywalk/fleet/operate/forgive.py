@@ -27,7 +27,8 @@ def forgive(fleet: FleetFolder, node: int) -> ForgivenNode:
     told, down = [], []
     for v in fleet.ids:
         try:
-            if fleet.ask(v, "forgive", node=node)["done"]:
+            done = [one.ask(v, "forgive", node=node)["done"] for one in fleet.each]
+            if any(done):
                 told.append(v)
         except control.NoAnswer:
             down.append(v)

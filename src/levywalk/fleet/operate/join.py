@@ -3,7 +3,8 @@
 The operator's machine makes the folder of the node, with keys and certificate, and signs the new
 size of the fleet: one node more, and the mean L̄ that includes its L_v (`protocol/fleet_size.py`).
 The nodes that run here keep it and tell all others. The neighbours get the node into their node
-files, and start again when it runs, one after the other; nothing is lost by that.
+files, and start again when it runs, one after the other; nothing is lost by that. Of several
+tokens, each is told the same size, signed for its own name of the run.
 
 Nodes may be killed meanwhile, and so may the command. The folder appears in one step
 (`newcomer.py`), and everything after that may be done twice: the same command, typed again, goes on
@@ -55,7 +56,7 @@ from levywalk.fleet.setup.operator_folder import (
     OperatorAddress,
     add_operator_address,
 )
-from levywalk.fleet.setup.size_file import read_size, write_size
+from levywalk.fleet.setup.size_file import sizes_of_tokens, write_size
 from levywalk.walks import Importance, Mixed, Uniform, as_target
 from levywalk.whole_files import sync_folder
 
@@ -141,11 +142,14 @@ def join(
 def _finish(fleet: FleetFolder, number: int, wish: Wish, timeout: float, say: Say) -> JoinedNode:
     """Tell the fleet of the new node, whose folder is complete. All of this may be done twice."""
     at, own = fleet.path / f"node-{number}", fleet.files[number]
-    size = read_size(at, Manifest.parse(fleet.manifest.text))
-    assert size is not None
+    found = sizes_of_tokens(at, Manifest.parse(fleet.manifest.text))
+    sizes = [one for one in found if one is not None]
+    assert len(sizes) == len(found)  # the folder appears with all of them
+    size = sizes[0]
     others = [v for v in fleet.ids if v != number]
-    told = _tell(fleet, others, size)
-    write_size(fleet.path, size)
+    told = _tell(fleet, others, sizes)
+    for token, one in enumerate(sizes):
+        write_size(fleet.path, one, token)
     where = own.listen if wish.address is None else wish.address
     _add_edges(fleet, own, wish.neighbours, where)
     _add_door(fleet, own, where, size)
@@ -222,11 +226,6 @@ def _check_kind(manifest: Manifest) -> None:
                 f"a node cannot join this fleet: design {part.name} has the target "
                 f"{part.target!r}, whose mean depends on all edges; create a new fleet"
             )
-    if manifest.tokens > 1:
-        raise InvalidParameter(
-            f"a node cannot join this fleet: it has {manifest.tokens} tokens, and the size of a "
-            "fleet is told to one; create a new fleet"
-        )
     if manifest.idle:
         raise InvalidParameter(
             f"a node cannot join this fleet: nodes {short(manifest.idle)} have no data; create a "
@@ -290,15 +289,16 @@ def _is_local(fleet: FleetFolder) -> bool:
 # The fleet
 
 
-def _tell(fleet: FleetFolder, nodes: list[int], size: FleetSize) -> list[int]:
-    """Tell the nodes that run here; return those that have it. Others learn it from the newcomer or
-    from their neighbours.
+def _tell(fleet: FleetFolder, nodes: list[int], sizes: list[FleetSize]) -> list[int]:
+    """Tell every token of the nodes that run here its own record; return the nodes that have them
+    all. Others learn it from the newcomer or from their neighbours.
     """
     told = []
-    content = size._asdict() | {"signature": size.signature.hex()}
+    words = [size._asdict() | {"signature": size.signature.hex()} for size in sizes]
     for v in nodes:
         try:
-            control.ask(fleet.files[v].state, "size", **content)
+            for one, word in zip(fleet.each, words, strict=True):
+                one.ask(v, "size", **word)
             told.append(v)
         except (control.NoAnswer, InvalidParameter):
             continue  # it does not run any more, or is fenced

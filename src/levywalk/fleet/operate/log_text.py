@@ -27,6 +27,11 @@ def _other(about: dict[str, Any]) -> int:
     return int(about["neighbour"] if "neighbour" in about else about["node"])
 
 
+def _budget(about: dict[str, Any]) -> str:
+    """Return whose budget of privacy a report is about; several tokens share that of a node."""
+    return f"its {'share of its ' if 'token' in about else ''}budget of privacy"
+
+
 def _began(about: dict[str, Any]) -> str:
     if about["epoch"][0] == 0:
         return f"creates the first model; node {about['guardian']} guards it"
@@ -105,15 +110,14 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         + ("" if a["lost"] < 0 else f" (node {a['lost']})")
     ),
     "budget begins": lambda a: (
-        f"begins with an empty disk: {count(a['spent'], 'update')} of {a['cap']:,} of its budget "
-        "of privacy count as spent"
+        f"begins with an empty disk: {count(a['spent'], 'update')} of {a['cap']:,} of "
+        f"{_budget(a)} count as spent"
     ),
     "budget spent": lambda a: (
-        f"has spent its budget of privacy, {count(a['updates'], 'update')}, and passes the model on"
+        f"has spent {_budget(a)}, {count(a['updates'], 'update')}, and passes the model on"
     ),
     "budget counts as spent": lambda a: (
-        f"! has had a disk before, which node {_other(a)} knows: its budget of privacy counts as "
-        "spent"
+        f"! has had a disk before, which node {_other(a)} knows: {_budget(a)} counts as spent"
     ),
     "no answer": lambda a: (
         f"node {_other(a)} does not answer before update {a['step']:,}: the walk decides without it"

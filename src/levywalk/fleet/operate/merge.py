@@ -299,8 +299,8 @@ def _privacy(fleet: Fleet) -> dict[str, Any]:
         return {}
     found = bound.privacy.told() | {
         "definition": bound.privacy.definition,
-        "updates_at_cap": bound.cap,
-        "epsilon_at_cap": bound.privacy.epsilon(bound.cap),
+        "updates_at_cap": bound.whole_cap,  # of all tokens together, as in a simulation
+        "epsilon_at_cap": bound.privacy.epsilon(bound.whole_cap),
         "accountant": "composition",
     }
     return {"privacy": found if fleet.real else found | {"simulated": SIMULATED}}

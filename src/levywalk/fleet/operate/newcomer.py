@@ -29,7 +29,7 @@ from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port
 from levywalk.fleet.setup.places import free_ports
-from levywalk.fleet.setup.size_file import read_size, write_size
+from levywalk.fleet.setup.size_file import sizes_of_tokens, write_size
 from levywalk.fleet.setup.update_check_terms import check_own_samples
 from levywalk.problem import Problem
 from levywalk.whole_files import sync_folder, write_whole
@@ -131,8 +131,8 @@ def check_new(fleet: FleetFolder, wish: Wish) -> None:
 
 
 def make_newcomer(fleet: FleetFolder, wish: Wish, key: OperatorKey, days: int) -> int:
-    """Make the folder of a new node, with the size of the fleet that includes it; return its
-    number.
+    """Make the folder of a new node, with the size of the fleet that includes it, signed for each
+    token; return its number.
     """
     number = fleet.manifest.nodes
     for left in fleet.path.glob(".node-*"):  # of a command that was killed; nobody knows its keys
@@ -146,7 +146,10 @@ def make_newcomer(fleet: FleetFolder, wish: Wish, key: OperatorKey, days: int) -
         own.write(beside / "node.toml")
         if fleet.manifest.published.privacy is not None:
             write_budget(beside, fleet.manifest)
-        write_size(beside, key.signed(_grown(fleet, score.published), fleet.manifest.digest))
+        grown = _grown(fleet, score.published)
+        for one in fleet.each:
+            signed = key.signed(grown, one.manifest.digest)
+            write_size(beside, signed, one.manifest.token_number)
         typed = wish._asdict() | {"data": None if wish.data is None else str(wish.data)}
         write_whole(beside / JOINING, (json.dumps({"id": number} | typed) + "\n").encode(), 0o600)
         sync_folder(beside)
@@ -289,9 +292,9 @@ def _own_problem(manifest: Manifest, own: NodeFile) -> Problem:
 def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
     """Return the size of the fleet with one node more, not signed."""
     manifest, n = fleet.manifest, fleet.manifest.nodes
-    known = [one.about.get("size") for one in fleet.views()]
-    here = read_size(fleet.path, Manifest.parse(manifest.text))
-    known.append(None if here is None else here[:2])
+    known = [one.about.get("size") for each in fleet.each for one in each.views()]
+    here = sizes_of_tokens(fleet.path, Manifest.parse(manifest.text))
+    known += [None if size is None else size[:2] for size in here]
     version = max((size[0] for size in known if size), default=0)
     most = max((size[1] for size in known if size), default=n)
     if most > n:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning
-from levywalk.fleet.operate.doctor import by_token, disagreements, each, running_nodes, whole_walk
+from levywalk.fleet.operate.doctor import by_token, disagreements, each, running_nodes, whole_walks
 from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
@@ -65,10 +65,8 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
             for _, its in walks
         )
     at = shlex.quote(str(path))
-    yield from by_token(
-        whole_walk(fleet_status(its, manifest, begun=has_begun(its), at=at), at)
-        for manifest, its in walks
-    )
+    found = [fleet_status(its, one, begun=has_begun(its), at=at) for one, its in walks]
+    yield from whole_walks(found, fleet.manifest, at)
 
 
 def _own_findings(fleet: RemoteFleet, nodes: list[int]) -> Iterator[Finding]:

@@ -8,36 +8,44 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from levywalk.fleet.operate.watched import WatchedFleet
+from levywalk.fleet.runtime.spending import in_all, spending_of, whole_spending
+from levywalk.fleet.setup.manifest import Manifest
 
 T = TypeVar("T", bound=Hashable)
 _OF_TOKEN = (  # of the status of one token, which is that of a fleet with one (`fleet_status`)
     *("finished", "holder", "guardian", "epoch", "epoch_full", "step", "steps", "transfers"),
     *("lost_updates", "lost_updates_at_most", "memory_starts", "hops_per_second", "loss"),
-    *("loss_is_infinite", "metrics", "diverged_at", "stopped", "waits"),
+    *("loss_is_infinite", "metrics", "privacy", "diverged_at", "stopped", "waits"),
+    "refused_models",
 )
-_OF_ROW = ("role", "epoch", "step", "finished", "hops_per_second", "loss", "waits", "fenced")
+_OF_ROW = (
+    *("role", "epoch", "step", "finished", "hops_per_second", "loss", "privacy", "waits"),
+    "fenced",
+)
 
 
 def whole_status(fleet: WatchedFleet) -> dict[str, Any]:
     """Return the status of a fleet, ready for JSON.
 
     With one token it is `fleet_status.fleet_status`. With several, ``tokens`` has that of each; the
-    rest is about all of them: counts are sums, the loss and the metrics are means, and the walk is
-    finished when all are.
+    rest is about all of them: counts are sums, the loss and the metrics are means, ε is that of the
+    updates for all tokens, and the walk is finished when all are.
     """
-    if fleet.manifest.tokens == 1:
-        return fleet.status()
-    return together([fleet.token(number).status() for number in range(fleet.manifest.tokens)])
+    parts = [fleet.token(number).status() for number in range(fleet.manifest.tokens)]
+    return together(parts, fleet.manifest)
 
 
-def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def together(found: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
     """Return the status of a fleet from those of its tokens."""
     first = found[0]
+    if len(found) == 1:
+        return first
     at_most = [one["lost_updates_at_most"] for one in found]
     losses = [one["loss"] for one in found if one["loss"] is not None]
     stops = [f"token {k}: {one['stopped']}" for k, one in enumerate(found) if one["stopped"]]
     waits = [said + wait for said, wait in told_by_token([one["waits"] for one in found])]
-    kept = ("name", "run", "steps", "privacy", "nodes_up", "nodes_down", "nodes_unreached")
+    warnings = [said + one for said, one in told_by_token([one["warnings"] for one in found])]
+    kept = ("name", "run", "steps", "nodes_up", "nodes_down", "nodes_unreached")
     return {name: first[name] for name in kept} | {
         "tokens": [
             {"token": k} | {name: one[name] for name in _OF_TOKEN} for k, one in enumerate(found)
@@ -50,17 +58,34 @@ def together(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
         "metrics": _means([one["metrics"] for one in found]),
+        "privacy": whole_spending(manifest, [_spent(one["nodes"]) for one in found]),
         "stopped": "; ".join(stops) or None,
         "waits": waits,
         "revoked": sorted({v for one in found for v in one["revoked"]}),
-        "warnings": first["warnings"],
-        "nodes": [_row(rows) for rows in zip(*(one["nodes"] for one in found), strict=True)],
+        "refused_models": [
+            {"token": k} | refused
+            for k, one in enumerate(found)
+            for refused in one["refused_models"]
+        ],
+        "warnings": warnings,
+        "nodes": [
+            _row(rows, manifest) for rows in zip(*(one["nodes"] for one in found), strict=True)
+        ],
     }
 
 
-def _row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _spent(rows: Sequence[dict[str, Any]]) -> dict[int, int | None]:
+    """Return what each node has spent for one token; None without privacy."""
+    return {
+        row["id"]: None if row["privacy"] is None else row["privacy"]["updates_spent"]
+        for row in rows
+    }
+
+
+def _row(rows: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
     """Return what is known about a node from what is known of each token there."""
     first = rows[0]
+    spent = in_all([_spent([row])[row["id"]] for row in rows])
     roles = [
         f"{what} {', '.join(str(k) for k, row in enumerate(rows) if row['role'] == role)}"
         for role, what in (("holder", "holds"), ("guardian", "guards"))
@@ -73,6 +98,7 @@ def _row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "error": next((row["error"] for row in rows if row["error"]), None),
         "edges_up": min(row["edges_up"] for row in rows),
         "metrics": _means([row["metrics"] for row in rows]),
+        "privacy": spending_of(manifest, spent),
         "tokens": [{name: row[name] for name in _OF_ROW} for row in rows],
     }
 

@@ -105,11 +105,12 @@ class PublishedWalk:
         privacy: Privacy | None = None,
         known: Problem | None = None,
         checked: bool = False,
+        tokens: int = 1,
     ) -> PublishedWalk:
         """Bind a walk to a network and a problem, and keep what is to be published.
 
-        ``known`` is the problem with the L_v that nodes may know under privacy, and ``checked``
-        says whether guardians will compare models.
+        ``known`` is the problem with the L_v that nodes may know under privacy, ``checked`` says
+        whether guardians will compare models, and ``tokens`` share the budget of each node.
         """
         from levywalk.engine.bind import (  # a node does without all that a simulation needs
             bind_phases,
@@ -125,7 +126,7 @@ class PublishedWalk:
             from levywalk.privacy import bind_privacy, fitted_update
 
             update = fitted_update(privacy, update, problem)
-            private = bind_privacy(privacy, steps, tokens=1, checked=checked)
+            private = bind_privacy(privacy, steps, tokens, checked=checked)
         check_update(update, problem)
         known = problem if known is None else known
         phases = bind_phases(network, known, design, update, step_size)
@@ -165,8 +166,8 @@ class PublishedWalk:
 
     @property
     def privacy(self) -> BoundPrivacy | None:
-        """Clip, noise and each node's cap; None without privacy, also if there is a clip and no
-        noise, so that nothing is private.
+        """Clip, noise and each node's cap for a token; None without privacy, also if there is a
+        clip and no noise, so that nothing is private.
         """
         bound = self.method.privacy
         return None if bound is None or not bound.privacy.hides else bound

@@ -61,10 +61,16 @@ _ABOUT = {
         "Hand-offs per second of the fleet, measured between two visits here.",
     ),
     "local_loss": ("gauge", "This node's own loss of the last model that it received."),
-    "privacy_updates_spent": ("gauge", "Updates that this node's budget of privacy has spent."),
-    "privacy_updates_cap": ("gauge", "Updates that this node's budget of privacy allows."),
-    "privacy_epsilon_spent": ("gauge", "Epsilon that this node has spent."),
-    "privacy_epsilon_cap": ("gauge", "Epsilon that this node never exceeds."),
+    "privacy_updates_spent": (
+        "gauge",
+        "Updates that this node's budget of privacy has spent; of several tokens, for each.",
+    ),
+    "privacy_updates_cap": (
+        "gauge",
+        "Updates that this node's budget of privacy allows; of several tokens, for each.",
+    ),
+    "privacy_epsilon_spent": ("gauge", "Epsilon that this node has spent, for all tokens."),
+    "privacy_epsilon_cap": ("gauge", "Epsilon that this node never exceeds, for all tokens."),
     "privacy_delta": ("gauge", "Delta of every epsilon."),
     "metric": ("gauge", "A metric of the last model received, on this node's held-out data."),
 }  # the kind of every metric, and what it says
@@ -103,7 +109,7 @@ def _number(value: float) -> str:
 def _of_node(process: Process) -> dict[str, float]:
     """Return the metrics of the node that are known now."""
     links = process.transport.links.values()
-    return {
+    values: dict[str, float] = {
         "up_seconds": time.time() - process.began,
         "neighbours": len(process.file.neighbours),
         "neighbours_connected": sum(link.open for link in links),
@@ -111,6 +117,7 @@ def _of_node(process: Process) -> dict[str, float]:
         "messages_dropped_total": sum(link.dropped for link in links),
         "certificate_expires_seconds": process.identity.certificate.not_valid_after_utc.timestamp(),
     }
+    return values | _epsilon(process)
 
 
 def _of_token(runner: TokenRunner) -> dict[str, float]:
@@ -144,22 +151,30 @@ def _of_token(runner: TokenRunner) -> dict[str, float]:
         values["hops_per_second"] = rate
     if loss is not None:
         values["local_loss"] = loss["value"]
-    return values | _privacy(runner)
+    bound = runner.manifest.published.privacy
+    if bound is not None:
+        values["privacy_updates_spent"] = min(_releases(runner), bound.cap)
+        values["privacy_updates_cap"] = bound.cap
+    return values
 
 
-def _privacy(runner: TokenRunner) -> dict[str, float]:
-    """Return what the node's budget has spent; nothing without privacy."""
-    bound, spent = runner.manifest.published.privacy, runner.node.disk.spent
-    told = spending_of(runner.manifest, 0 if spent is None else spent.releases)
+def _epsilon(process: Process) -> dict[str, float]:
+    """Return what the node's budget has spent for all tokens, in ε; nothing without privacy."""
+    bound = process.manifest.published.privacy
+    told = spending_of(process.manifest, sum(map(_releases, process.runners)))
     if bound is None or told is None:
         return {}
     return {
-        "privacy_updates_spent": told["updates_spent"],
-        "privacy_updates_cap": told["updates_at_cap"],
         "privacy_epsilon_spent": told["epsilon_spent"],
         "privacy_epsilon_cap": told["epsilon_at_cap"],
         "privacy_delta": bound.privacy.delta,
     }
+
+
+def _releases(runner: TokenRunner) -> int:
+    """Return how many updates the node has made for a token."""
+    spent = runner.node.disk.spent
+    return 0 if spent is None else spent.releases
 
 
 def serve(address: str, process: Process) -> FewConnections:

@@ -49,7 +49,7 @@ from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.spending import system_noise
 from levywalk.fleet.setup.budget_file import first_spending
-from levywalk.fleet.setup.size_file import SIZE_FILE, read_size, sized, write_size
+from levywalk.fleet.setup.size_file import read_size, size_file, sized, write_size
 from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
 
@@ -158,9 +158,9 @@ class TokenRunner:
         self.manifest = sized(self._founded, size)
         folder = self.file.manifest.parent
         try:
-            write_size(folder, size)
+            write_size(folder, size, self.number)
         except OSError as error:  # it is on the disk of the state machine, which counts
-            self.process.not_kept(folder / SIZE_FILE, str(error.strerror))
+            self.process.not_kept(folder / size_file(self.number), str(error.strerror))
 
     def log(self, what: str, level: str = "info", **about: object) -> None:
         """Write a log line, which names the token if there are several."""

@@ -122,7 +122,8 @@ def alerts(dead_after: float) -> list[Alert]:
             "levywalk_privacy_updates_spent >= levywalk_privacy_updates_cap",
             "0s",
             "warning",
-            f"{node} has spent its budget of privacy and passes the model on without updates.",
+            f"{node} has spent its budget of privacy, or its share for one of several tokens, and "
+            "passes that model on without updates.",
             "levywalk fleet status DIR says how many nodes still make updates.",
         ),
         Alert(

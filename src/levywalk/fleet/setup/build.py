@@ -101,7 +101,7 @@ class Fleet:
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         ``check_updates`` says whether guardians compare models (`CheckSettings`).
         """
-        tokens = check_fleet_tokens(tokens, design, more.get("stop"), privacy)
+        tokens = check_fleet_tokens(tokens, design, more.get("stop"))
         start, _ = per_token(start, None, 1, tokens)
         settings = as_check_settings(check_updates)
         problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
@@ -111,6 +111,7 @@ class Fleet:
             *(network, problem, design),
             **{"steps": steps, "step_size": step_size, "privacy": private, "known": known, **more},
             checked=settings is not None,
+            tokens=tokens,
         )
         phases = bind_phases(network, known, design, published.update, step_size)
         drawn = token_keys(seed, Domain.START, range(1), tokens)
@@ -218,7 +219,8 @@ class Fleet:
     def _noise_key(self) -> Key | None:
         if self.real:
             return None
-        return Key(*(int(word) for word in noise_keys(self.seed, Domain.WALK, range(1))[0]))
+        rows = noise_keys(self.seed, Domain.WALK, range(1), self.tokens)
+        return Key(*(int(word) for word in rows[self.token_number]))
 
     def lost_disk(self, v: int) -> Disk:
         """Return a node's disk after it has lost the one before: its budget counts as spent."""

@@ -478,11 +478,13 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
+    starts = read_starts(walk, nodes, idle)
+    top.make(check_fleet_tokens, len(starts), design, stop)
     dim, itemsize, named = model  # a loss of the package computes and remembers in float64
     doubles = named and itemsize == 4
     method = Method(
         *(phases, update, detector, dim, nodes - len(idle), itemsize, doubles),
-        privacy.bound(steps),
+        privacy.bound(steps, len(starts)),
     )
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
@@ -491,8 +493,6 @@ def _walk(
             "memory",
             f"{memory_schema(published)}, which is what the design and the update declare here",
         )
-    starts = read_starts(walk, nodes, idle)
-    top.make(check_fleet_tokens, len(starts), design, stop, privacy.privacy)
     return published, starts
 
 

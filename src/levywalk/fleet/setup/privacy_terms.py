@@ -117,7 +117,8 @@ def check_real_privacy(
 
 
 def privacy_table(bound: BoundPrivacy) -> dict[str, Any]:
-    """Return what a manifest says about privacy: all settings, and the cap of each node.
+    """Return what a manifest says about privacy: all settings, and the cap of each node for all
+    tokens together.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def privacy_table(bound: BoundPrivacy) -> dict[str, Any]:
     >>> privacy_table(bound)["updates_at_cap"]
     100
     """
-    return {**dataclasses.asdict(bound.privacy), _CAP: bound.cap}
+    return {**dataclasses.asdict(bound.privacy), _CAP: bound.whole_cap}
 
 
 class PrivacyTerms:
@@ -153,9 +154,9 @@ class PrivacyTerms:
         nobody: Any = SimpleNamespace(n=n, dim=dim)
         return self.top.make(fitted_update, self.privacy, update, nobody)
 
-    def bound(self, steps: int) -> BoundPrivacy | None:
+    def bound(self, steps: int, tokens: int) -> BoundPrivacy | None:
         """Return the privacy with the cap of each node, which this node's accountant must find as
-        well.
+        well; the tokens share it.
         """
         if self.privacy is None or self.table is None:
             return None
@@ -163,10 +164,10 @@ class PrivacyTerms:
 
         checked = TABLE in self.top
         privacy = self.privacy
-        found = self.table.make(lambda: bind_privacy(privacy, steps, 1, checked=checked))
-        if self.table.integer(_CAP, low=1, high=_MOST_STEPS) != found.cap:
+        found = self.table.make(lambda: bind_privacy(privacy, steps, tokens, checked=checked))
+        if self.table.integer(_CAP, low=1, high=_MOST_STEPS * tokens) != found.whole_cap:
             raise self.table.bad(
-                _CAP, f"{found.cap}, the number of updates that this node's accountant allows"
+                _CAP, f"{found.whole_cap}, the number of updates that this node's accountant allows"
             )
         return found
 

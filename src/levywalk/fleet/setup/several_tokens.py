@@ -21,13 +21,13 @@ from levywalk.walks import Walk
 MOST_TOKENS = 64  # each has a database at every node, and heartbeats of its own
 
 
-def check_fleet_tokens(tokens: Any, design: Walk, stop: Any, privacy: Any) -> int:
+def check_fleet_tokens(tokens: Any, design: Walk, stop: Any) -> int:
     """Return the number of tokens; refuse what is not possible with several.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> check_fleet_tokens(4, lw.mhlj(), "steps", None)
+    >>> check_fleet_tokens(4, lw.mhlj(), "steps")
     4
     """
     count: int = checks.integer(typed("tokens", "--tokens"), tokens, low=1, high=MOST_TOKENS)
@@ -44,12 +44,6 @@ def check_fleet_tokens(tokens: Any, design: Walk, stop: Any, privacy: Any) -> in
             f"{typed('tokens', '--tokens')} must be 1 with {typed('stop=', '--stop ')}detector, "
             f"got {count}: each token would stop at another step; use "
             f"{typed('stop=', '--stop ')}steps, or {one}"
-        )
-    if privacy is not None:
-        raise InvalidParameter(
-            f"{typed('tokens', '--tokens')} must be 1 with {typed('privacy', '--privacy')}, got "
-            f"{count}: a node's budget would have to count the updates of all tokens, and each "
-            f"token has a disk of its own; use {one}"
         )
     return count
 

@@ -1,5 +1,9 @@
 """The size of a fleet as a file beside its manifest, ``size.json``: the number of nodes and L̄ as
 the operator has signed them last. There is none before a node has joined.
+
+The operator signs for the name of a run, and each of several tokens has its own: so each has a file
+of its own, ``size.json`` for the first one and ``size-token-1.json`` for the next. They say the
+same, and whoever wants to know the size alone reads the first.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from levywalk.whole_files import write_whole
 if TYPE_CHECKING:
     from levywalk.fleet.setup.manifest import Manifest
 
-SIZE_FILE = "size.json"
 _LARGEST = 4096
 _MOST_VERSION = 1 << 40
 
@@ -41,15 +44,28 @@ class _OperatorAlone:
         return node == OPERATOR
 
 
-def write_size(folder: Path, size: FleetSize) -> None:
-    """Write the file, completely or not at all."""
+def size_file(token: int = 0) -> str:
+    """Return the name of the file of a token.
+
+    Examples
+    --------
+    >>> size_file(), size_file(1)
+    ('size.json', 'size-token-1.json')
+    """
+    return f"size-token-{token}.json" if token else "size.json"
+
+
+def write_size(folder: Path, size: FleetSize, token: int = 0) -> None:
+    """Write the file of a token, completely or not at all."""
     content = size._asdict() | {"signature": size.signature.hex()}
-    write_whole(folder / SIZE_FILE, (json.dumps(content) + "\n").encode())
+    write_whole(folder / size_file(token), (json.dumps(content) + "\n").encode())
 
 
 def read_size(folder: Path, manifest: Manifest) -> FleetSize | None:
-    """Return the size that a folder's file tells, checked; None if there is no file."""
-    path = folder / SIZE_FILE
+    """Return the size that a folder's file tells of the manifest's token, checked; None if there is
+    no file.
+    """
+    path = folder / size_file(manifest.token_number)
     if not path.exists():
         return None
     text = read_bytes(path, _LARGEST, "the size of a fleet")
@@ -92,6 +108,11 @@ def newest_size(folders: Iterable[Path], manifest: Manifest) -> FleetSize | None
     """
     found = (read_size(folder, manifest) for folder in folders)
     return max((one for one in found if one is not None), default=None)
+
+
+def sizes_of_tokens(folder: Path, manifest: Manifest) -> list[FleetSize | None]:
+    """Return the size that a folder has for each token. ``manifest`` is as it was written."""
+    return [read_size(folder, manifest.of_token(number)) for number in range(manifest.tokens)]
 
 
 def sized(manifest: Manifest, size: FleetSize | None) -> Manifest:

@@ -183,7 +183,8 @@ def bound_check(
     deviation = bound.privacy.noise * sensitivity(bound.privacy, settings.samples)
     quantile = 0.0
     if deviation:
-        quantile = norm_quantile(published.dim, settings.alarm / published.steps)
+        updates = published.steps * bound.tokens  # of a whole run
+        quantile = norm_quantile(published.dim, settings.alarm / updates)
     return dataclasses.replace(
         published,
         check=UpdateCheck(
