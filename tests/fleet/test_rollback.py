@@ -291,6 +291,23 @@ def test_what_the_operator_says_settles_those_who_are_missing():
     assert other.awaited == {1}
 
 
+def test_a_late_greeting_of_a_dead_node_is_settled_by_saying_again_that_it_is_gone():
+    """The greeting was sent before the node died, and arrives after the operator has spoken: the
+    node seems to be back. A neighbour that starts again waits for its answer, and names it.
+    """
+    node = guardian_with_old_disk()
+    node.receive(Got(1, answer(node)), 1.0)
+    node.receive(Gone(3), 2.0)
+    node.receive(Got(3, Greeting(b"9" * LINK, 1, b"9" * LINK, 2)), 3.0)
+    assert not node.disk.starts.seen[3].gone
+    again = started(disk=node.disk, number=3)
+    again.receive(Got(1, answer(again)), 4.0)
+    assert again.awaited == {3}
+    assert "confirmed" in said(again.receive(Gone(3), 5.0))
+    assert not again.awaited
+    assert again.disk.starts.seen[3].gone
+
+
 def test_a_holder_that_is_gone_is_replaced_once_all_others_have_answered():
     node = guardian_with_old_disk()
     node.receive(Gone(1), 1.0)
