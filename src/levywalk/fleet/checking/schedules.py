@@ -14,6 +14,7 @@ from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
+from levywalk.fleet.protocol.events import Leaves
 
 PATIENCE = 3000.0  # virtual seconds from the end of all faults to the end of the walk
 
@@ -91,7 +92,7 @@ def see(world: World) -> WalkCost | None:
 
 def promised(world: World) -> bool:
     """Return whether the walk must end: the remaining nodes are connected, and every leaving node
-    has one of them as a neighbour.
+    has one of them as a neighbour. A node that waits for its neighbours' answers leaves later.
     """
     alive = [v for v, site in enumerate(world.sites) if not site.dead]
     near: dict[int, set[int]] = {v: set() for v in alive}
@@ -100,11 +101,16 @@ def promised(world: World) -> bool:
         if v in near and u in near and v != u:
             near[v].add(u)
             near[u].add(v)
-    leaving = {v for v in alive if world.sites[v].disk.own.leaving}
+    leaving = {v for v in alive if world.sites[v].disk.own.leaving or _leaves_later(world, v)}
     staying = set(alive) - leaving
     return (
         len(staying) > 1 and _connected(staying, near) and all(near[v] - leaving for v in leaving)
     )
+
+
+def _leaves_later(world: World, v: int) -> bool:
+    node = world.sites[v].node
+    return node is not None and any(isinstance(event, Leaves) for event in node.postponed)
 
 
 def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
