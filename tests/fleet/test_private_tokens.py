@@ -512,3 +512,8 @@ def test_real_nodes_never_spend_more_than_their_budget_over_all_tokens(tmp_path:
     whole = fleet_of(fleet.path)
     for number in range(2):
         judge_folder(whole.of_token(number), fleet.path)
+
+
+def test_an_operator_who_says_again_that_a_node_is_gone_settles_its_late_greeting() -> None:
+    """In this schedule a neighbour that starts again would wait for a dead node for ever."""
+    assert [one.finished for one in play_tokens(drawing(privacy=True)(5105))] == [1, 1]

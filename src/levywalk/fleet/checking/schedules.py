@@ -81,6 +81,8 @@ def see(world: World) -> WalkCost | None:
     if not promised(world):
         world.run(world.schedule.until + 100.0)
         return None
+    world.run(world.schedule.until + PATIENCE / 2)
+    world.say_again()
     world.run(world.schedule.until + PATIENCE)
     if not world.finished:
         raise Violation(

@@ -248,3 +248,13 @@ class World(Machines):
         for v, site in enumerate(self.sites):
             if site.dead:
                 self._say_gone(v)
+
+    def say_again(self) -> None:
+        """Let the operator say once more that nodes are dead for whose answers others wait: a late
+        greeting has made them seem to be back, and the status names them.
+        """
+        awaited = {u for site in self.sites if site.node is not None for u in site.node.awaited}
+        for v, site in enumerate(self.sites):
+            if site.dead and v in awaited:
+                self.said.discard(v)
+                self._say_gone(v)
