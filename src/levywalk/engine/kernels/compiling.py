@@ -119,7 +119,7 @@ def _one_at_a_time(compile_it: Callable[..., Any], index: Path) -> Callable[...,
 def _no_collections() -> Iterator[None]:
     """Within it, Python does not look for garbage.
 
-    That takes a tenth of the time of compiling, which makes many objects and keeps most of them.
+    That takes up to a tenth of the time of compiling, which keeps most of the objects it makes.
     """
     enabled = gc.isenabled()
     gc.disable()
