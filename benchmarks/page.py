@@ -121,9 +121,9 @@ TITLES = {
 # section, a section and a case ("chain/ring(1000), dim 10"), or these and a contender
 # ("chain/ring(1000), dim 10/kernel"); the longest wins.
 _WAITING = "latency: the dot product before the next update, the neighbour before the next node"
-_GUESSING = (
-    "latency: the neighbour comes from the second or third cache; the decision is guessed meanwhile"
-    ", and a wrong guess (one in four) costs a restart"
+_LOOKING_UP = (
+    "latency: the neighbour comes from the second or third cache; it is looked up for both answers "
+    "of the decision, so that no step waits for it or guesses it"
 )
 _MISSING = "latency: two misses that wait for each other, the node's place and the edge"
 _COMPUTING = (
@@ -134,7 +134,7 @@ _STEPPING = "arithmetic: the words of the step are most of it"
 _LINES = "misses in flight: place and edge, both asked for half a round ahead"
 LIMITED_BY: dict[str, str] = {
     "chain/ring(1000), dim 10": _WAITING,
-    "chain/erdos_renyi(1000, 0.1), dim 10": _GUESSING,
+    "chain/erdos_renyi(1000, 0.1), dim 10": _LOOKING_UP,
     "chain/watts_strogatz(1000000, 4, 0.1), dim 10": _MISSING,
     "chain/random_regular(1000000, 4), dim 10": _MISSING,
     "walkers/ring(1000), dim 10, 64 replicas": _COMPUTING,

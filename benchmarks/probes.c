@@ -13,19 +13,22 @@ enum { LINE = 8, AHEAD = 64, SUMS = 12 };
 
 typedef double reals __attribute__((vector_size(8 * W)));
 
+static const uint64_t WEYL = UINT64_C(0x9E3779B97F4A7C15);
+
 /* The cheapest numbers that jump over the whole table: a Weyl sequence, scaled to the table by its upper half. */
 static inline uint64_t next(uint64_t *state, uint64_t lines)
 {
-    *state += UINT64_C(0x9E3779B97F4A7C15);
+    *state += WEYL;
     uint64_t word = *state ^ (*state >> 29);
     return (word * UINT64_C(0xBF58476D1CE4E5B9) >> 32) * lines >> 32;
 }
 
 /* Read one word of each of `count` random lines of a table of so many lines, none waiting for another. Lines are asked
- * for AHEAD reads before they are read. Return a sum, so that nothing is left out. */
-uint64_t random_lines(const uint64_t *table, uint64_t lines, int64_t count)
+ * for AHEAD reads before they are read. `first` is the place of the first line in the sequence: who always began at the
+ * same one would find the lines of the last time in the cache. Return a sum, so that nothing is left out. */
+uint64_t random_lines(const uint64_t *table, uint64_t lines, int64_t count, uint64_t first)
 {
-    uint64_t ahead = 1, state = 1, sum = 0;
+    uint64_t ahead = first * WEYL, state = ahead, sum = 0;
     for (int i = 0; i < AHEAD; i++)
         __builtin_prefetch(table + LINE * next(&ahead, lines));
     for (int64_t i = 0; i < count; i++) {
@@ -36,18 +39,18 @@ uint64_t random_lines(const uint64_t *table, uint64_t lines, int64_t count)
 }
 
 /* The same without asking ahead: the processor itself looks as far ahead as it can. */
-uint64_t random_lines_unasked(const uint64_t *table, uint64_t lines, int64_t count)
+uint64_t random_lines_unasked(const uint64_t *table, uint64_t lines, int64_t count, uint64_t first)
 {
-    uint64_t state = 1, sum = 0;
+    uint64_t state = first * WEYL, sum = 0;
     for (int64_t i = 0; i < count; i++)
         sum += table[LINE * next(&state, lines)];
     return sum;
 }
 
 /* The same, but each line depends on the word that was read before: the time that one walker waits. */
-uint64_t chained_lines(const uint64_t *table, uint64_t lines, int64_t count)
+uint64_t chained_lines(const uint64_t *table, uint64_t lines, int64_t count, uint64_t first)
 {
-    uint64_t state = 1, sum = 0;
+    uint64_t state = first * WEYL, sum = 0;
     for (int64_t i = 0; i < count; i++) {
         sum += table[LINE * next(&state, lines)];
         state += sum & 1;

@@ -25,6 +25,7 @@ class Probes:
 
     def __init__(self, compiler: ReferenceC, reads: int = 200_000) -> None:
         self.library, self.reads = compiler.build_probes(), reads
+        self.read = 0  # so far: each time other lines are read
 
     def random_line(self, table: AnyArray) -> float:
         """Return the ns that a random cache line of a table takes, if many are asked for at once.
@@ -32,10 +33,12 @@ class Probes:
         It is the better of asking ahead and of leaving it to the processor.
         """
         lines = max(table.nbytes // LINE_BYTES, 1)
-        return min(
-            1e9 / self.reads * seconds(partial(probe, table.ctypes.data, lines, self.reads))
-            for probe in (self.library.random_lines, self.library.random_lines_unasked)
-        )
+        found = []
+        for probe in (self.library.random_lines, self.library.random_lines_unasked):
+            work = partial(probe, table.ctypes.data, lines, self.reads, self.read)
+            found.append(1e9 / self.reads * seconds(work))
+            self.read += self.reads
+        return min(found)
 
     def next_line(self, table: AnyArray) -> float:
         """Return the ns that a cache line takes when a table is read in order."""

@@ -142,7 +142,7 @@ class ReferenceC:
         found = self._library("probes", str(bits), ("-O3", *WIDTHS[bits][0], f"-DW={bits // 64}"))
         for name in ("random_lines", "random_lines_unasked", "chained_lines"):
             probe = getattr(found, name)
-            probe.argtypes, probe.restype = [_POINTER, _WORD, _NUMBER], _WORD
+            probe.argtypes, probe.restype = [_POINTER, _WORD, _NUMBER, _WORD], _WORD
         found.in_order.argtypes, found.in_order.restype = [_POINTER, _NUMBER, _NUMBER], _REAL
         found.products.argtypes, found.products.restype = [_NUMBER], _REAL
         return found

@@ -22,7 +22,23 @@
 #endif
 
 enum { TARGET, WEIGHT, RATIO, PLACE, HEAD, LINES = (DIM + HEAD + 7) / 8, STRIDE = 8 * LINES, MOST = 64 };
-enum { CHUNKS = (DIM + W - 1) / W }; /* registers of features */
+/* Registers of features, and where they begin. Those of eight numbers are whole lines, without the head: they would
+ * reach into the next record, and cross lines. */
+#if W == 8
+enum { BEGIN = 0, CHUNKS = LINES };
+#else
+enum { BEGIN = HEAD, CHUNKS = (DIM + W - 1) / W };
+#endif
+
+static inline reals features(const double *record, int chunk)
+{
+#if W == 8
+    if (chunk == 0)
+        return (reals)_mm512_maskz_load_pd(0xf0, record);
+#endif
+    return *(const loose_reals *)(record + BEGIN + chunk * W);
+}
+
 /* The sums of W vectors, one per lane. */
 static inline reals sums(const reals p[W])
 {
@@ -67,7 +83,7 @@ void walkers(int64_t count, const uint64_t *restrict a, const uint64_t *restrict
         for (int k = 0; k < 4; k++)
             state[w / W][k][w % W] = mix64(a[w] + (uint64_t)k * STEP) ^ b[w];
         for (int j = 0; j < CHUNKS * W; j++)
-            model[w][j / W][j % W] = j < DIM ? model_out[w * STRIDE + HEAD + j] : 0.0;
+            model[w][j / W][j % W] = model_out[w * STRIDE + BEGIN + j]; /* zeros beside the features */
     }
 
     for (int64_t t = start; t < stop; t++) {
@@ -84,21 +100,21 @@ void walkers(int64_t count, const uint64_t *restrict a, const uint64_t *restrict
             /* Update: x <- x - step_size w(v) grad f_v(x), with f_v(x) = (<a, x> - y)^2 */
             reals partial[W];
             for (int i = 0; i < W; i++) {
-                const double *features = records + v[i] * STRIDE + HEAD;
+                const double *record = records + v[i] * STRIDE;
                 const reals *x = model[g * W + i];
-                partial[i] = *(const loose_reals *)features * x[0];
+                partial[i] = features(record, 0) * x[0];
                 for (int c = 1; c < CHUNKS; c++)
-                    partial[i] += *(const loose_reals *)(features + c * W) * x[c];
+                    partial[i] += features(record, c) * x[c];
             }
             words target = pick(places, v, STRIDE, TARGET), weight = pick(places, v, STRIDE, WEIGHT);
             reals change = ((reals)target - sums(partial)) * ((reals)weight * (2.0 * step_size));
             double slope[W] __attribute__((aligned(64)));
             *(reals *)slope = change;
             for (int i = 0; i < W; i++) {
-                const double *features = records + v[i] * STRIDE + HEAD;
+                const double *record = records + v[i] * STRIDE;
                 reals *x = model[g * W + i];
                 for (int c = 0; c < CHUNKS; c++)
-                    x[c] += *(const loose_reals *)(features + c * W) * slope[i];
+                    x[c] += features(record, c) * slope[i];
             }
 
             /* Propose a neighbour */
@@ -142,7 +158,7 @@ void walkers(int64_t count, const uint64_t *restrict a, const uint64_t *restrict
         node_out[w] = node[w / W][w % W];
         transfers_out[w] = moves[w / W][w % W];
         hops_out[w] += hops[w] + (uint64_t)(stop - start);
-        for (int j = 0; j < DIM; j++)
-            model_out[w * STRIDE + HEAD + j] = model[w][j / W][j % W];
+        for (int j = 0; j < CHUNKS * W; j++)
+            model_out[w * STRIDE + BEGIN + j] = model[w][j / W][j % W];
     }
 }

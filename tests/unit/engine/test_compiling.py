@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -98,6 +99,26 @@ def test_stored_code_is_used_until_any_file_of_the_kernels_changes(
     other = compiling.source_tag() + 1  # as if a file that numba does not look at had changed
     monkeypatch.setattr(compiling, "source_tag", lambda: other)
     assert [found_in_store(), found_in_store()] == [0, 1]
+
+
+def test_python_looks_for_no_garbage_while_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looking = []
+
+    class Watching(compiling.event.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            looking.append(gc.isenabled())
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    with compiling.event.install_listener("numba:run_pass", Watching()):
+        assert kernel()(plus_one)(1) == 2
+    assert looking
+    assert not any(looking)
+    assert gc.isenabled()
 
 
 def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_path: Path) -> None:

@@ -100,6 +100,9 @@ def test_pick_reads_every_index_and_the_rest_is_what_it_says():
     assert np.array_equal(out[:8], table[at[1:].astype(int) * 3 + 2])
     assert out[8] == out[0]
     assert low == 3
+    table, out = RNG.integers(2**31, 2**32, 300).astype(np.uint32), np.zeros(9, np.uint64)
+    _memory(table, at, out)
+    assert np.array_equal(out, table[at[[*range(1, 9), 1]].astype(int) * 3 + 2])
 
 
 @njit

@@ -127,7 +127,7 @@ def test_tables_beyond_the_cache_give_the_same_walks(design):
 @pytest.mark.more  # the test above is the quick one of tables that are far away
 @pytest.mark.parametrize("replicas", mostly_soak([1, 9], lambda replicas: replicas == 1))
 def test_edges_in_a_slow_cache_give_the_same_walks(replicas, monkeypatch):
-    # A single walker then decides by a branch and the ratios themselves.
+    # A single walker then looks up both proposals that may be next, and decides by the ratios.
     monkeypatch.setattr(tables, "_NEAR_EDGES", 0)
     network = lw.erdos_renyi(30, 0.3)
     scores = 10.0 ** np.random.default_rng(2).uniform(-1, 1, 30)
@@ -151,6 +151,38 @@ def test_edges_in_a_slow_cache_give_the_same_walks(replicas, monkeypatch):
     monkeypatch.undo()
     near = lw.run(network, problem, design, step_size="theory", backend="kernel", **arguments)
     assert np.array_equal(kernel.model, near.model)
+
+
+@pytest.mark.more  # two more loops: groups of walkers, with and without a model
+@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize("p_jump", [0.4, lw.Decaying(0.9, 30)], ids=("constant", "falling"))
+def test_hops_that_wait_for_memory_are_made_before_anybody_looks(record, p_jump, monkeypatch):
+    # In groups beyond the cache, the hops of a jump are made while other groups take their turns.
+    network, problem = lw.erdos_renyi(40, 0.2), lw.heterogeneous(40)
+    design = lw.Design(jump=lw.JumpLaw(p_jump, lw.PowerLaw(0.5, 9)))
+    records = {"record_visits": record, "record_walk": record}
+    arguments = {"step_size": "theory", "record_every": 7, "backend": "kernel", **records}
+
+    def walks(replicas):
+        run = lw.run(network, problem, design, steps=101, replicas=replicas, **arguments)
+        alone = lw.walk(
+            network, design, problem=problem, steps=101, replicas=replicas, record_dwell=record,
+            **records,
+        )  # fmt: skip
+        return run, alone
+
+    near = walks(77)  # more than one batch of groups, a group and single walkers
+    monkeypatch.setattr(tables, "_NEAR", 0)
+    for replicas in (8, 24, 77):  # one group, which waits for itself; a few; several batches
+        for found, expected in zip(walks(replicas), near, strict=True):
+            assert np.array_equal(found.final_node, expected.final_node[:replicas])
+            assert np.array_equal(found.hops, expected.hops[:replicas])
+            assert np.array_equal(found.transfers, expected.transfers[:replicas])
+            if record:
+                assert np.array_equal(found.walk, expected.walk[:replicas])
+                assert np.array_equal(found.visits, expected.visits[:replicas])
+        assert np.array_equal(walks(replicas)[0].model, near[0].model[:replicas])
+    assert near[0].hops.max() > 2 * 101  # many jumps were long
 
 
 def test_thresholds_of_edges_are_the_acceptance_probabilities():

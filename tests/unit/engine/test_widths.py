@@ -40,6 +40,14 @@ features, targets = data(120, 7)
 node = np.repeat(np.arange(30), 4)
 add(lw.Logistic(features, (targets > 0).astype(float), node, ridge=0.1), lw.sgd(minibatch=2))
 """
+# The same walk by the loops for tables in a slow cache and in memory, and by the usual ones.
+FAR_WALKS = """
+from levywalk.engine.kernels import tables
+features, targets = data(30, 10)
+for tables._NEAR_EDGES, tables._NEAR in ((0, tables._NEAR), (0, 0)):
+    add(lw.LeastSquares(features, targets, ridge=0.1))
+"""
+NEAR_WALKS = FAR_WALKS.replace("tables._NEAR_EDGES, tables._NEAR in", "_ in")
 ONE_TABLE = """
 add(lw.LeastSquares(*data(120, 7), np.repeat(np.arange(30), 4)), lw.saga())
 """
@@ -86,6 +94,15 @@ if platform.machine() == "x86_64":
 @pytest.mark.parametrize("name", OTHERS)
 def test_all_widths_and_both_loops_give_the_same_bits(name: str, what: str) -> None:
     assert digest(what, **OTHERS[name]) == digest(what)
+
+
+VECTORS = [name for name in OTHERS if name != "plain loop"]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", mostly_soak(VECTORS, lambda name: name == VECTORS[-1]))
+def test_tables_that_seem_far_away_give_the_same_bits_on_all_widths(name: str) -> None:
+    assert digest(FAR_WALKS, **OTHERS[name]) == digest(NEAR_WALKS)
 
 
 # The plain loop adds in another order: there the models agree to rounding.

@@ -208,8 +208,9 @@ def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, p
 
     Several lanes are read from the copy in memory, by loads of single numbers, since gather
     instructions are slow on many machines, and taking the lanes out of a register is slower still.
+    Numbers of 32 bits become words.
     """
-    found = Lanes(array.dtype, lanes.count)
+    found = Lanes(types.uint64 if array.dtype == types.uint32 else array.dtype, lanes.count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = ir.Constant(_vector(found.dtype, found.count), ir.Undefined)
@@ -222,6 +223,8 @@ def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, p
                 node = builder.load_atomic(builder.gep(first, [which_lane]), "monotonic", align=8)
             place = builder.add(builder.mul(node, args[4]), args[5])
             number = builder.load(address(context, builder, sig.args[0], args[0], place))
+            if array.dtype == types.uint32:
+                number = builder.zext(number, _I64)
             vector = builder.insert_element(vector, number, which_lane)
         return vector
 

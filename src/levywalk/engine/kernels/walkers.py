@@ -11,7 +11,8 @@ parts, with no branch that depends on a random draw except rare ones:
    losses in lanes, and each model moves along its node's features;
 3. the move: a proposal in lanes, which is accepted if a part of its word is below the edge's
    threshold, or if the walker jumps. The second and third hop of a jump, and the one decision in
-   2^32 that the 32 bits of the threshold do not settle, are made for single walkers.
+   2^32 that the 32 bits of the threshold do not settle, are made for single walkers. Where the
+   tables are in memory, a jump goes on while other groups take their turns.
 
 While a group takes its turn, the words and the proposal of another one are prepared, which comes
 half a round later: its edge has then arrived when it is read.
@@ -69,7 +70,6 @@ from levywalk.engine.kernels.vectors import (
     prefetch,
     real,
     settled,
-    single,
     store,
     which,
 )
@@ -113,6 +113,7 @@ NODE, MOVES, HOPS, HALF, OTHER, HASHED, CHANCE, PROPOSED = (
 _HELD = 3  # lines up to which a single walker's model stays in registers
 
 _NEVER, _SURE = np.uint64(0), np.uint64(1 << 32)  # below and above every fraction
+_ALL = np.uint64(2**64 - 1)
 
 
 class Rows(NamedTuple):
@@ -270,9 +271,13 @@ def compiled_walkers(
     # Several groups take turns, so a group's proposal is prepared half a round before its turn: the
     # edge has then arrived when it is read. No decision waits for words either.
     AHEAD = width > 1 and not iid
-    # A single walker decides without a branch where edges come from a fast cache, and where they
-    # come from memory; in between, guessing where it goes is faster than waiting.
-    GUESS = ALONE and not iid and reach == MIDDLE
+    # A single walker whose edges come from a slow cache looks up its next proposal twice, for the
+    # node where it is and for the one where it may go, before it knows which of them it needs.
+    BOTH = ALONE and not iid and reach == MIDDLE
+    # Where the tables are in memory, the further hops of a jump are made while other groups take
+    # their turns, one read after the other, each asked for before.
+    LATER = AHEAD and reach == FAR
+    GROUP = np.uint64((1 << width) - 1)
     # Rows of `scratch.lanes`
     AT, CHANCES, JUMPS, HASHES, FIRST, COUNTS, TERMS = (np.uint64(row * LINE) for row in range(7))
 
@@ -298,6 +303,8 @@ def compiled_walkers(
         first_column = course.first
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
+        # Whether something after a step needs all its hops: a record, or another law of jumps
+        looked_at = count_visits or keep_walk or many_jumps
         dim = rows.model.shape[1]
         lines = np.uint64(LINES if LINES > 0 else tables.lines)
         length = lines * np.uint64(LINE)
@@ -308,6 +315,7 @@ def compiled_walkers(
         else:
             stride = np.uint64(HEAD)
         spread = BIT if APART else stride  # distance between two places
+        asked = min(int(lines), ASKED) if KIND == ONE else 1  # lines of a record to prefetch
 
         own, scale = scratch.own, scratch.scale
         node = own  # its first row
@@ -318,6 +326,7 @@ def compiled_walkers(
             first_visit, observable = diary.first_visit, diary.observable
             note_first, note_dwell = first_visit.shape[1] > 0, diary.dwell
             note_total = len(observable) > 0
+            looked_at = looked_at or note_first or note_dwell or note_total
             previous, longest_at = scratch.previous, scratch.longest_at
             stays, totals = scratch.stays, scratch.totals
 
@@ -351,8 +360,16 @@ def compiled_walkers(
                 v = load(node, 0, WIDTH)
                 half, other_half = load(own, HALF, WIDTH), load(own, OTHER, WIDTH)
                 rate = load(scale, 0, WIDTH)
+            if BOTH:
+                h = hash_at(half, other_half, np.uint64(start) * STEP)
+                place = pick(places, node, 0, v, spread, AT_PLACE)
+                index, fraction = divide(slot_word(h, HOP), place & LOW)
+                u = pick(neighbours, node, 0, (place >> S32) + index, 1, 0)
             if HELD:
                 held = load(model, 0, NUMBERS)
+            # Walkers with further hops to make, walker w as bit w: who has just come to a node,
+            # whose place was asked for, and whose edge was
+            fresh = place_asked = edge_asked = _NEVER
             end = np.uint64(size)
             lead = np.uint64(size // WIDTH // 2 * WIDTH)
             if AHEAD:
@@ -415,9 +432,13 @@ def compiled_walkers(
                     if not ALONE:
                         v = load(node, i, WIDTH)
                         half, other_half = load(own, HALF + i, WIDTH), load(own, OTHER + i, WIDTH)
-                    h = hash_at(half, other_half, moment)
-                    hop = slot_word(h, HOP)
-                    if not IID and not GUESS:
+                    if BOTH:
+                        next_h = hash_at(half, other_half, now + STEP)
+                        hop = slot_word(next_h, HOP)
+                    else:
+                        h = hash_at(half, other_half, moment)
+                        hop = slot_word(h, HOP)
+                    if not IID and not BOTH:
                         place = pick(places, node, i, v, spread, AT_PLACE)
                         total, proposed = propose(hop, place)
                     if AHEAD:
@@ -519,34 +540,31 @@ def compiled_walkers(
                         store(lanes, AT, u)
                         kept = real(fraction >> S11) * ULP < pick(keep, lanes, AT, u, 1, 0)
                         new = choose(kept, u, pick(other, lanes, AT, u, 1, 0))
-                    elif GUESS:
-                        # Move one walker. Whether it moves is a branch here: the processor guesses
-                        # it, and reads the next node meanwhile. The edges' words are twice as long
-                        # as the neighbours, which therefore stay longer in the cache.
-                        here, word, jump = only(v), only(hop), only(h) >> S11
-                        place = places[here]
-                        index, fraction = divide(word, place & LOW)
-                        there = np.uint64(neighbours[(place >> S32) + index])
-                        if jump < last_cut:
-                            distance = BIT
-                            own[MOVES] += BIT if there != here else _NEVER
-                            while jump >= cuts[distance - BIT]:
-                                here = there
-                                place = places[here]
-                                hop_word = slot_word(only(h), HOP + distance)
-                                index = divide(hop_word, place & LOW)[0]
-                                there = np.uint64(neighbours[(place >> S32) + index])
-                                own[MOVES] += BIT if there != here else _NEVER
-                                distance += BIT
-                            own[HOPS] += distance - BIT
-                            here = there
-                        else:
-                            mine = ratios[here * stride + np.uint64(AT_RATIO)]
-                            theirs = ratios[there * stride + np.uint64(AT_RATIO)]
-                            if unit(fraction) * mine < theirs:
-                                own[MOVES] += BIT if there != here else _NEVER
-                                here = there
-                        new = single(here)
+                    elif BOTH:
+                        # Move one walker: decide by the ratios themselves, and look up the next
+                        # neighbour for either answer. The edges' words are twice as long as the
+                        # neighbours, which therefore stay longer in the cache.
+                        their_place = pick(places, node, i, u, spread, AT_PLACE)
+                        mine = pick(ratios, node, i, v, stride, AT_RATIO)
+                        theirs = pick(ratios, node, i, u, stride, AT_RATIO)
+                        index, chance = divide(hop, place & LOW)
+                        from_v = pick(neighbours, node, i, (place >> S32) + index, 1, 0)
+                        index, their_chance = divide(hop, their_place & LOW)
+                        from_u = pick(neighbours, node, i, (their_place >> S32) + index, 1, 0)
+                        accepted = real(fraction >> S11) * ULP * mine < theirs
+                        if jumps:
+                            jump = h >> S11
+                            jumping = below(jump, last_cut)
+                            more = which(jumping & below(before_first, jump))
+                            if more > 0:
+                                store(lanes, JUMPS, jump)
+                                store(lanes, HASHES, h)
+                            accepted = accepted | jumping
+                        new = choose(accepted, u, v)
+                        place = choose(accepted, their_place, place)
+                        u = choose(accepted, from_u, from_v)
+                        fraction = choose(accepted, their_chance, chance)
+                        h = next_h
                     else:
                         # Move: what was prepared half a round ago is read as late as possible,
                         # because registers are scarce
@@ -592,18 +610,24 @@ def compiled_walkers(
                         new = choose(below(chance, threshold), u, v)
 
                     store(node, i, new)
-                    if not GUESS:
-                        moved = load(own, MOVES + i, WIDTH)
-                        store(own, MOVES + i, choose(new == v, moved, moved + BIT))
+                    moved = load(own, MOVES + i, WIDTH)
+                    store(own, MOVES + i, choose(new == v, moved, moved + BIT))
                     while more > 0:
                         me = lowest(more)
                         more &= more - BIT
+                        if LATER:
+                            own[CHANCE + i + me] = BIT  # the hops made so far
+                            fresh |= BIT << (i + me)
+                            continue
                         here, distance = node[i + me], BIT
                         while lanes[JUMPS + me] >= cuts[distance - BIT]:
                             word = places[here * spread + np.uint64(AT_PLACE)]
                             hop_word = slot_word(lanes[HASHES + me], HOP + distance)
                             index = divide(hop_word, word & LOW)[0]
-                            there = edges[(word >> S32) + index] & LOW
+                            if BOTH:
+                                there = np.uint64(neighbours[(word >> S32) + index])
+                            else:
+                                there = edges[(word >> S32) + index] & LOW
                             if there != here:
                                 own[MOVES + i + me] += BIT
                             here = there
@@ -612,6 +636,10 @@ def compiled_walkers(
                         own[HOPS + i + me] += distance - BIT
                         if ALONE:
                             new = load(node, 0, WIDTH)
+                        if BOTH:
+                            place = pick(places, node, i, new, spread, AT_PLACE)
+                            index, fraction = divide(hop, place & LOW)
+                            u = pick(neighbours, node, i, (place >> S32) + index, 1, 0)
                     if ALONE:
                         v = new
                     if FETCH_NODES:
@@ -620,10 +648,44 @@ def compiled_walkers(
                             if APART:
                                 prefetch(places, here)
                             if KIND != WALK:
-                                asked = min(int(lines), ASKED) if KIND == ONE else 1
                                 for line in range(asked):
                                     prefetch(nodes, here * stride + np.uint64(line * LINE))
                     group += np.uint64(WIDTH)
+                    if LATER:
+                        # Make one read for the further hops of each jump, and ask for the next.
+                        # Walkers that are prepared or looked at next make all of them.
+                        i = group + lead
+                        due = GROUP << (i - end if i >= end else i)
+                        if group == end and (looked_at or t + 1 == marks[mark]):
+                            due = _ALL
+                        while (fresh | place_asked | edge_asked) > 0:
+                            arrived, edge_asked = edge_asked, _NEVER
+                            while place_asked > 0:
+                                me = lowest(place_asked)
+                                place_asked &= place_asked - BIT
+                                word = places[node[me] * spread + np.uint64(AT_PLACE)]
+                                hop_word = slot_word(own[HASHED + me], HOP + own[CHANCE + me])
+                                own[PROPOSED + me] = (word >> S32) + divide(hop_word, word & LOW)[0]
+                                prefetch(edges, own[PROPOSED + me])
+                                edge_asked |= BIT << me
+                            while arrived > 0:
+                                me = lowest(arrived)
+                                arrived &= arrived - BIT
+                                here, there = node[me], edges[own[PROPOSED + me]] & LOW
+                                if KIND == WALK:
+                                    prefetch(places, there)
+                                else:
+                                    for line in range(asked):
+                                        prefetch(nodes, there * stride + np.uint64(line * LINE))
+                                node[me] = there
+                                own[MOVES + me] += BIT if there != here else _NEVER
+                                own[HOPS + me] += BIT
+                                own[CHANCE + me] += BIT
+                                if own[HASHED + me] >> S11 >= cuts[own[CHANCE + me] - BIT]:
+                                    fresh |= BIT << me
+                            place_asked, fresh = fresh, _NEVER
+                            if ((place_asked | edge_asked) & due) == 0:
+                                break
 
                 if t + 1 == marks[mark]:
                     if HELD:
