@@ -236,6 +236,23 @@ def test_what_a_slot_holds_already_is_not_written_again(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("dim", [3, LARGE])
+def test_a_token_that_was_encoded_ahead_is_written_as_it_would_be(
+    tmp_path: Path, dim: int
+) -> None:
+    token, written = model(0, dim), []
+    for folder, ahead in ((tmp_path / "one", False), (tmp_path / "two", True)):
+        with started(folder) as store:
+            if ahead:
+                store.encode_ahead(token)
+                assert not files(folder)
+                assert (id(token) in store._recent) == (dim == 3)
+            store.persist(Persist({"held": held(token)}, ()))
+            written.append(store._rows("SELECT * FROM slots WHERE name = 'held'"))
+            assert len(files(folder)) == (dim == LARGE)
+    assert written[0] == written[1]
+
+
 # Models in files
 
 

@@ -17,6 +17,7 @@ import secrets
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
 
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
+_THOUGHT = 0.1  # seconds; decisions that take longer are not made ahead, but when they are needed
 
 
 class TokenRunner:
@@ -85,6 +87,8 @@ class TokenRunner:
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
+        self._decision = float("inf")  # seconds that the last one took
+        self._thought = 0.0  # seconds that were spent on the next one ahead
 
     def load(self, disk: Disk) -> None:
         """Make the state machine from what is on the disk."""
@@ -214,9 +218,25 @@ class TokenRunner:
         """Make updates, but not for so long that heartbeats are late."""
         began = time.monotonic()
         effects = self.node.receive(Turn(), began)
-        taken = (time.monotonic() - began) / max(1, self.node.made)
-        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(taken, 1e-6)))
+        taken = time.monotonic() - began + self._thought
+        self._decision, self._thought = taken / max(1, self.node.made), 0.0
+        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(self._decision, 1e-6)))
         return effects
+
+    def _think_ahead(self) -> None:
+        """Prepare what will be written and sent if the token that was just stored comes into use.
+        The node has nothing else to do before its certificate arrives, and then all others wait.
+        """
+        if self.out_of_order or self.process.failed or self._decision > _THOUGHT:
+            return
+        began = time.monotonic()
+        with suppress(Exception):  # it will happen again when the token is used, and be reported
+            found = self.node.think_ahead()
+            if found is not None:
+                token, message = found
+                self.store.encode_ahead(token, message.token)
+                self.process.transport.encode_ahead(message, self.number)
+        self._thought = time.monotonic() - began
 
     def _persist(self, changes: list[Persist]) -> None:
         if changes:
@@ -359,6 +379,8 @@ class TokenRunner:
         self.event(Got(node, message, start, commit))
         if self.node.disk.known.epoch > before:
             self.epochs.count(node)
+        if type(message) is Prepare:
+            asyncio.get_running_loop().call_soon(self._think_ahead)
 
     def _refuse(self, node: int, why: str) -> None:
         self.counts["refused"] += 1

@@ -30,6 +30,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
+from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
@@ -323,6 +324,12 @@ class NodeStore(StoreReader):
         failpoint("commit:after")
         self._note(slots, lines)
         self._forget()
+
+    def encode_ahead(self, *tokens: Token) -> None:
+        """Encode small tokens that will probably be written soon, while nobody waits for that."""
+        for token in tokens:
+            if max(token.model.nbytes, token.memory.nbytes) <= self.inline:
+                encode(token, schema=self.limits.schema, recent=self._recent)
 
     def prune(self, *, keep_bytes: int | None = None, older_than: float | None = None) -> int:
         """Remove the oldest visits from the log; return how many.
