@@ -42,6 +42,7 @@ from levywalk.fleet.protocol.messages import Message, Prepare, Refused
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.tensors import INLINE
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.orders import Orders
@@ -225,7 +226,9 @@ class TokenRunner:
 
     def _think_ahead(self) -> None:
         """Prepare what will be written and sent if the token that was just stored comes into use.
-        The node has nothing else to do before its certificate arrives, and then all others wait.
+
+        The node has nothing else to do before its certificate arrives, and then all others wait for
+        it. (With a large model there is not enough time for that, and one more copy in memory.)
         """
         if self.out_of_order or self.process.failed or self._decision > _THOUGHT:
             return
@@ -379,7 +382,7 @@ class TokenRunner:
         self.event(Got(node, message, start, commit))
         if self.node.disk.known.epoch > before:
             self.epochs.count(node)
-        if type(message) is Prepare:
+        if type(message) is Prepare and message.token.model.nbytes <= INLINE:
             asyncio.get_running_loop().call_soon(self._think_ahead)
 
     def _refuse(self, node: int, why: str) -> None:
