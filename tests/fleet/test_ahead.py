@@ -18,7 +18,16 @@ from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.runtime import token_runner, transport
 from levywalk.fleet.runtime.process import Process
 from levywalk.fleet.storage import store
-from tests.fleet.test_hostile import BORN, NEIGHBOUR, OTHER, STRANGER, VICTIM, hands, heartbeat, make
+from tests.fleet.test_hostile import (
+    BORN,
+    NEIGHBOUR,
+    OTHER,
+    STRANGER,
+    VICTIM,
+    hands,
+    heartbeat,
+    make,
+)
 
 
 class Visits:
@@ -156,5 +165,3 @@ def test_time_spent_ahead_counts_when_a_node_plans_how_long_it_works(
         node.runner.store.close()
 
     asyncio.run(live())
-
-

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any
 
 
@@ -44,14 +45,15 @@ async def _failed(error: BaseException) -> None:
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
     """Go on with a coroutine that waits for something."""
+    step: Callable[[], Any]
     while True:
         try:
             found = yield awaited
-        except BaseException as error:
-            go_on, given = work.throw, error
+        except BaseException as error:  # also if the task is cancelled
+            step = partial(work.throw, error)
         else:
-            go_on, given = work.send, found
+            step = partial(work.send, found)
         try:
-            awaited = go_on(given)
+            awaited = step()
         except StopIteration:
             return

@@ -202,6 +202,7 @@ class TokenRunner:
         try:
             for effect in effects:
                 self._perform(effect)
+            self.store.tidy()
             self.sightings.look(self.node.disk)
         except Exception:  # what was not sent will be sent again
             self._begin_again("fault", traceback.format_exc())
@@ -246,9 +247,8 @@ class TokenRunner:
             slots: dict[str, object] = {}
             for change in changes:
                 slots |= change.slots
-            self.store.persist(
-                Persist(slots, tuple(line for change in changes for line in change.lines))
-            )
+            lines = tuple(line for change in changes for line in change.lines)
+            self.store.persist(Persist(slots, lines), tidy=False)
             self.counts["commits"] += 1
 
     def _perform(self, effect: Effect) -> None:
