@@ -1300,7 +1300,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     """
     folder = make(tmp_path / "fleet") / f"node-{VICTIM}"
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise NodeStoreError("disk I/O error")
 
     async def live() -> None:

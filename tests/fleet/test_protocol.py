@@ -312,6 +312,75 @@ def test_a_walk_in_bursts_is_the_same_walk() -> None:
         assert repr(virtual.logs) == repr(whole.logs)
 
 
+# Decisions ahead
+
+
+def test_a_walk_in_which_nodes_think_ahead_is_the_same_walk() -> None:
+    """Dead nodes and all: what was decided ahead is used only if nothing else has changed."""
+    fleet, logs, known = fleet_of(steps=300), [], 0
+    for ahead in (False, True):
+        virtual = VirtualFleet(fleet)
+        virtual.at(0.5, PlannedFault("kill", 2))
+        virtual.at(2.5, PlannedFault("restart", 2))
+        while not virtual.over:
+            virtual.step()
+            running = [one.node for one in virtual.machines if one.node is not None]
+            for node in running if ahead else ():
+                known += node.think_ahead() is not None
+        logs.append((repr(virtual.logs), virtual.final.digest()))
+    assert logs[0] == logs[1]
+    assert known > 100
+
+
+def test_a_decision_ahead_is_what_is_written_and_sent() -> None:
+    node, plain = FLEET.node(2), FLEET.node(2)
+    for one in (node, plain):
+        one.receive(Got(1, Fenced(HANDS.first(TOKEN, 1))), 0.0)
+    token = TOKEN._replace(came_from=1)
+    assert node.think_ahead() is None  # nothing is prepared
+    found = None
+    while found is None:  # until the decision is a move
+        token = token._replace(step=token.step + 1)
+        for one in (node, plain):
+            one.receive(Got(1, Prepare(token, 0)), 0.0)
+        found = node.think_ahead()
+    before = repr(node.disk)
+    assert node.think_ahead() is not None
+    assert repr(node.disk) == before
+    certificate = HANDS.released(0, token.epoch, token.seq - 1, 2, 1, token.digest())
+    for one in (node, plain):
+        one.receive(Got(1, Activate(certificate)), 0.0)
+    effects = node.receive(Turn(), 0.0)
+    assert repr(effects) == repr(plain.receive(Turn(), 0.0))
+    (message,) = sent(effects, Prepare)
+    assert message.token is node._outgoing(node.disk.held)[0]
+    assert node.disk.held.token is not token
+
+
+def test_a_decision_ahead_is_forgotten_when_an_edge_goes_down() -> None:
+    node = FLEET.node(2)
+    site = node.site
+    token, known = TOKEN, site.decide_ahead(TOKEN)
+    while known[1] != 3:
+        token = token._replace(step=token.step + 1)
+        known = site.decide_ahead(token)
+    node._set_edge(3, node.disk.edges[3]._replace(up=False))
+    assert site.decide(token)[1] != 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"update": lw.sag()}, {"privacy": lw.Privacy(clip=1.0, noise=1.0)}],
+    ids=["memory", "privacy"],
+)
+def test_nothing_is_decided_ahead_that_changes_more_than_the_token(more: dict[str, object]) -> None:
+    problem = lw.homogeneous(6, dim=3, seed=1)
+    fleet = Fleet.of(
+        RING, problem, lw.unif_rw(), steps=20, step_size=0.01, terms=TERMS, seed=0, start=0, **more
+    )
+    assert fleet.node(2).site.decide_ahead(fleet.token) is None
+
+
 def test_after_a_burst_others_are_heard() -> None:
     """The work so far is on the disk, and goes on when there is nothing else to do."""
     edges = {1: FLEET.disk(2).edges[1]._replace(joined=False)}  # it cannot leave

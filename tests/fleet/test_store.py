@@ -236,6 +236,21 @@ def test_what_a_slot_holds_already_is_not_written_again(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("dim", [3, LARGE])
+def test_a_token_that_was_encoded_ahead_is_written_as_it_would_be(tmp_path: Path, dim: int) -> None:
+    token, written = model(0, dim), []
+    for folder, ahead in ((tmp_path / "one", False), (tmp_path / "two", True)):
+        with started(folder) as store:
+            if ahead:
+                store.encode_ahead(token)
+                assert not files(folder)
+                assert (id(token) in store._recent) == (dim == 3)
+            store.persist(Persist({"held": held(token)}, ()))
+            written.append(store._rows("SELECT * FROM slots WHERE name = 'held'"))
+            assert len(files(folder)) == (dim == LARGE)
+    assert written[0] == written[1]
+
+
 # Models in files
 
 
@@ -262,6 +277,19 @@ def test_a_model_is_removed_when_nothing_refers_to_it_and_not_before(tmp_path: P
         store.persist(Persist({"held": None}, ()))
         assert len(files(tmp_path)) == 1  # the log refers to it for ever
         assert same(next(store.lines()), visit(0, model(1)))
+
+
+def test_files_are_removed_after_what_waits_for_the_change(tmp_path: Path) -> None:
+    """Removing a large file takes time, and is left to the next change at the latest."""
+    with started(tmp_path) as store:
+        for seed in range(3):
+            store.persist(Persist({"held": held(model(seed))}, (visit(seed),)), tidy=False)
+            assert len(files(tmp_path)) == 1 + (seed > 0)
+        store.tidy()
+        assert len(files(tmp_path)) == 1
+        store.persist(Persist({"held": None}, (visit(3),)), tidy=False)
+        assert store.prune(keep_bytes=0) == 3  # all lines count
+        assert not files(tmp_path)
 
 
 def test_orphans_are_removed_at_open_and_other_files_are_not(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Messa
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import link, transport, wire
-from levywalk.fleet.runtime.link import WAITING, Link, Outgoing
+from levywalk.fleet.runtime.link import WAITING, Link, Outgoing, StreamWriter
 from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transport
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
@@ -305,14 +305,14 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
             pass
 
     async def test() -> None:
-        one.call = call = Written()
+        one.call = Written()
+        one.writer = StreamWriter(one, one.call)
         assert one.put(outgoing(Prepare(token, LOW)))
-        pump = asyncio.create_task(link.send_waiting(one, call))
-        await until(lambda: one.sent == 1)
+        assert one.sent == 1
         assert not one.put(outgoing(Prepare(token, LOW)))
         assert one.put(outgoing(Renew(token)))
         assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
-        await until(lambda: one.sent == 3)
+        assert one.sent == 3
         sent = outgoing(Prepare(token, LOW))
         one.large[0] = sent, time.monotonic()
         other = Outgoing(*encode_frame(LOW, Prepare(token, LOW), token=1), token=1)
@@ -321,7 +321,99 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
         assert not one.put(sent)
         monkeypatch.setattr(link, "_ANSWER", 0.0)  # it has had its time
         assert one.put(outgoing(Prepare(token, LOW)))
-        pump.cancel()
+
+    run(test())
+
+
+class Slow:
+    """A stream that takes its time with every frame."""
+
+    def __init__(self) -> None:
+        self.begun: list[bytes] = []
+        self.ends: list[asyncio.Future[None]] = []
+
+    async def write(self, data: bytes) -> None:
+        self.begun.append(data)
+        self.ends.append(asyncio.get_running_loop().create_future())
+        await self.ends[-1]
+
+
+def test_a_message_is_written_at_once_unless_another_one_is_under_way() -> None:
+    async def test() -> None:
+        one, call = new_link(), Slow()
+        one.call, one.writer = call, StreamWriter(one, call)
+        frames = [outgoing(Alive(BORN, i)) for i in range(4)]
+        for frame in frames[:3]:
+            assert one.put(frame)
+        assert call.begun == [frames[0].frame]
+        for i in (1, 2):
+            call.ends[-1].set_result(None)
+            await until(lambda i=i: len(call.begun) == i + 1)
+        call.ends[-1].set_result(None)
+        await until(lambda: one.sent == 3)
+        assert one.put(frames[3])
+        assert call.begun == [frame.frame for frame in frames]
+        await asyncio.sleep(0)
+        one.writer.stop()
+        assert call.ends[-1].cancelled()
+        assert one.put(frames[0])
+        assert len(call.begun) == 4
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.InvalidStateError(), asyncio.CancelledError(), RuntimeError("broken")]
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_an_error_of_a_stream_does_not_reach_who_sends(error: BaseException, later: bool) -> None:
+    """The reader of the stream ends it; the state machine that sends has nothing to do with it."""
+    tried = 0
+
+    class Broken:
+        async def write(self, data: bytes) -> None:
+            nonlocal tried
+            tried += 1
+            if later:
+                await asyncio.sleep(0)
+            raise error
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        one = new_link()
+        one.call = call = Broken()
+        one.writer = StreamWriter(one, call)
+        for i in range(3):
+            assert one.put(outgoing(Alive(BORN, i)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert (tried, one.sent) == (1, 0)
+
+    run(test())
+
+
+def test_a_message_that_was_encoded_ahead_is_sent_as_it_would_be(pair: Pair) -> None:
+    token, other = pair.token(), pair.token()
+    encoded: list[Message] = []
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (_, above), pair.running(LOW) as (low, _):
+            await until(lambda: low.links[HIGH].open)
+            low.encode_ahead(Prepare(token, LOW))
+            one = transport.encode_frame
+            transport.encode_frame = lambda *args: encoded.append(args[1]) or one(*args)
+            try:
+                for message in (Prepare(token, LOW), Prepare(token, HIGH), Prepare(other, LOW)):
+                    low.send(HIGH, message)
+                low._known._certificates[LOW] = b""  # new keys: another certificate goes with it
+                low.send(HIGH, Prepare(token, LOW))
+            finally:
+                transport.encode_frame = one
+            await until(lambda: len(above.all("got")) == 4)
+            found = [(one.token.digest(), one.guardian) for one in above.all("got")]
+            assert found == [(token.digest(), v) for v in (LOW, HIGH, LOW, LOW)]
+            assert [message[1] for message in encoded] == [HIGH, LOW, LOW]
+            assert [message[0] is token for message in encoded] == [True, False, True]
 
     run(test())
 

@@ -191,6 +191,24 @@ class HandOff(Remembering):
                 self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry
 
+    def think_ahead(self) -> tuple[Token, Prepare] | None:
+        """Make the decision about a prepared token while its certificate is on its way; return the
+        token that will be written and the message that will be sent, if it goes to another node.
+
+        Nothing changes: if the token comes into use, the same is computed again, and found to be
+        known.
+        """
+        held, size = self.disk.held, self.disk.size
+        if held is None or held.status != HeldStatus.PREPARED or self._over(held.token):
+            return None
+        if size is not None and held.token.size != size.version:
+            return None  # the visit will use another token
+        decided = self.site.decide_ahead(held.token)
+        if decided is None or decided[1] == self.id:
+            return None
+        moving = held._replace(token=decided[0], to=decided[1])
+        return decided[0], Prepare(self._outgoing(moving)[0], held.giver)
+
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
         """The next node has the token: ask the guardian to release it."""
         held = self.disk.held

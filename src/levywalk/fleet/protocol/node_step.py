@@ -136,6 +136,7 @@ class NodeSite:
         self.noise, self.spent = noise, 0
         self.node, self.key, self._rescored = node, key, rescored
         self.views: list[LocalView] = []
+        self._ahead: tuple[Token, tuple[Token, int]] | None = None
         self._publish(published, scores)
         self.memory: dict[str, AnyArray] = {}
         self.answers: dict[int, bytes | None] = {}
@@ -144,7 +145,7 @@ class NodeSite:
 
     def _publish(self, published: PublishedWalk, scores: tuple[float, ...]) -> None:
         self.published, self.scores, method = published, scores, published.method
-        problem = self._problem
+        problem, self._ahead = self._problem, None
         self._local = None if problem is None else LocalData(problem, self._index, method.n)
         self._site = Site(method, self.node, self._local, scores, self.views)
         self._site.ask = self._answered
@@ -234,7 +235,7 @@ class NodeSite:
             )
             for phase, score in enumerate(self.scores)
         ]
-        self._site.views = self.views
+        self._site.views, self._ahead = self.views, None
         self.near = tuple(u.node for u in neighbours)
 
     @property
@@ -283,6 +284,16 @@ class NodeSite:
         """Return what the node remembers, as bytes for its disk."""
         return sealed_model(packed(self.memory, self.published.node_memory))
 
+    def decide_ahead(self, token: Token) -> tuple[Token, int] | None:
+        """Return what `decide` will answer about a token that is not to be used yet, and keep the
+        answer for it; None if it may depend on more than the token, the data and the edges.
+        """
+        if self.remembers or self.asks or self.published.method.privacy is not None:
+            return None
+        found = self.decide(token)
+        self._ahead = token, found
+        return found
+
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump or the node has no data,
         and choose where it goes.
@@ -292,6 +303,9 @@ class NodeSite:
         privacy with the operating system's noise this is true of the choice alone; what was not
         written before the crash was not sent either, so no release is made twice.
         """
+        if self._ahead is not None and self._ahead[0] is token:
+            found, self._ahead = self._ahead[1], None
+            return found
         published, method = self.published, self.published.method
         carried: Any = {}
         if published.token_memory:

@@ -21,7 +21,7 @@ from levywalk.fleet.protocol.lineage import (
     Lineage,
     MemoryLoss,
 )
-from levywalk.fleet.protocol.tensors import sealed_model
+from levywalk.fleet.protocol.tensors import is_finite, sealed_model
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.protocol.update_check import UpdateCheck
 from levywalk.memory import (
@@ -275,7 +275,7 @@ class PublishedWalk:
                 f"a model of {self.dim} numbers of type float64 was expected, "
                 f"got {model.shape} of {model.dtype}"
             )
-        if not np.isfinite(model).all():
+        if not is_finite(model):
             return "the model holds NaN or infinity"
         if not 0 <= token.phase < len(self.phases):
             return f"phase must be below {len(self.phases)}, got {token.phase}"

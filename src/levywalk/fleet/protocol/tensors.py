@@ -46,22 +46,26 @@ def check_writable(name: str, value: object, itemsize: int) -> None:
     )
     if not (isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1):
         raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
-    if itemsize == 8:
-        known = _finite.get(id(value))
-        if known is None or known() is not value:
-            if not np.isfinite(value).all():
-                raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
-            _is_finite(value)
+    if itemsize == 8 and not is_finite(value):
+        raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
 
 
 _finite: dict[int, weakref.ref[AnyArray]] = {}  # arrays that cannot change and are finite, by `id`
 
 
-def _is_finite(value: AnyArray) -> None:
-    """Remember that an array is finite: a model is written several times, and sent."""
+def is_finite(value: AnyArray) -> bool:
+    """Return whether all numbers are finite. That is remembered of an array that cannot change: a
+    model is read, checked, written several times, and sent.
+    """
+    key = id(value)
+    known = _finite.get(key)
+    if known is not None and known() is value:
+        return True
+    if not np.isfinite(value).all():
+        return False
     if not value.flags.writeable:
-        key = id(value)
         _finite[key] = weakref.ref(value, lambda _: _finite.pop(key, None))
+    return True
 
 
 class Tensor(NamedTuple):
@@ -245,11 +249,29 @@ class Incoming:
             raise Malformed(f"a {self.name} does not have the announced hash")
         if self._schema is not None:
             self.array[:] = self._schema.decoded(self._raw)
-        if self.array.itemsize == 8 and not np.isfinite(self.array).all():
-            raise Malformed(f"a {self.name} contains NaN or infinity")
         array = sealed_model(self.array)
-        if array.itemsize == 8:
-            _is_finite(array)
+        if array.itemsize == 8 and not is_finite(array):
+            raise Malformed(f"a {self.name} contains NaN or infinity")
         if found is not None:
             _remembered(Tensor(self.name, array, self._schema), found)
         return array
+
+
+def whole_array(
+    name: str, data: bytes, dim: int | None, itemsize: int, schema: TensorSchema | None
+) -> AnyArray:
+    """Return an array that has arrived in one piece; see `Incoming`.
+
+    Examples
+    --------
+    >>> whole_array("model", b"".join(Tensor("model", np.array([1.0, 2.0])).chunks()), 2, 8, None)
+    array([1., 2.])
+    """
+    if schema is None and dim is not None and len(data) == HEADER + itemsize * dim:
+        if data.startswith(_header(name, dim, itemsize)):  # its bytes are used where they are
+            array = np.frombuffer(data, np.float64 if itemsize == 8 else np.uint8, dim, HEADER)
+            if itemsize == 1 or is_finite(array):
+                return array
+    incoming = Incoming(name, len(data), dim, hashed=False, itemsize=itemsize, schema=schema)
+    incoming.take(data)
+    return incoming.done()

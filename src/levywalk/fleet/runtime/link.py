@@ -15,6 +15,7 @@ import grpc.aio
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.runtime.at_once import begin_at_once
 from levywalk.fleet.runtime.wire import chunk_frames
 from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.failpoints import failpoint
@@ -65,18 +66,20 @@ class Link:
         self.open = False
         self.call: Call | None = None  # the newest stream; older ones are ignored
         self.task: asyncio.Task[None] | None = None  # the task that reads from it
+        self.writer: StreamWriter | None = None  # of the newest stream
         self.waiting: deque[Outgoing] = deque()
         self.under_way: Outgoing | None = None
         # by token: the last message with a large model that was sent, and when
         self.large: dict[int, tuple[Outgoing, float]] = {}
-        self.wake = asyncio.Event()
         self.budget = FrameBudget(tokens)
         self.streams = 0
         self.sent = self.received = self.dropped = 0
         self.why = "not reached yet"  # why it is closed
 
     def put(self, out: Outgoing) -> bool:
-        """Add a message to the queue; return False if it is dropped instead."""
+        """Send a message, as soon as those before it are sent; return False if it is dropped
+        instead.
+        """
         if (
             not self.open
             or len(self.waiting) >= WAITING * self.tokens
@@ -85,7 +88,8 @@ class Link:
             self.dropped += 1
             return False
         self.waiting.append(out)
-        self.wake.set()
+        if self.writer is not None:
+            self.writer.wake()
         return True
 
     def _waits(self, out: Outgoing) -> bool:
@@ -132,11 +136,34 @@ async def first_frame(call: Call, node: int) -> Any:
         raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
 
 
-async def send_waiting(link: Link, call: Call) -> None:
-    """Send the waiting messages in order. This is the only writer of a stream."""
-    with suppress(grpc.RpcError, asyncio.InvalidStateError):
-        while link.call is call:
-            while link.waiting:
+class StreamWriter:
+    """Sends the waiting messages of a link in order. It is the only writer of its stream.
+
+    A message that waits for no other one is given to gRPC at once, and not by a task that the event
+    loop has to wake first: the whole walk waits for it.
+    """
+
+    def __init__(self, link: Link, call: Call) -> None:
+        self._link, self._call = link, call
+        self._writing = False
+        self._task: asyncio.Task[None] | None = None  # what sends while gRPC is slow
+
+    def wake(self) -> None:
+        """Send what waits, unless that is under way."""
+        if not self._writing:
+            self._writing = True
+            self._task = begin_at_once(self._send_waiting())
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._writing = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send_waiting(self) -> None:
+        link, call = self._link, self._call
+        with suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while link.waiting and link.call is call:
                 out = link.under_way = link.waiting.popleft()
                 await call.write(out.frame + out.mark)
                 for tensor in out.tensors:
@@ -146,5 +173,4 @@ async def send_waiting(link: Link, call: Call) -> None:
                 link.under_way = None
                 link.sent += 1
                 failpoint("send:after")
-            link.wake.clear()
-            await link.wake.wait()
+            self._writing = False  # after an error the stream is broken, and stays silent

@@ -17,6 +17,7 @@ import secrets
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ from levywalk.fleet.protocol.messages import Message, Prepare, Refused
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.tensors import INLINE
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.orders import Orders
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
 
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
+_THOUGHT = 0.1  # seconds; decisions that take longer are not made ahead, but when they are needed
 
 
 class TokenRunner:
@@ -85,6 +88,8 @@ class TokenRunner:
         self._draw = secrets.token_bytes(16)  # of this start, until it is on the disk
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
+        self._decision = float("inf")  # seconds that the last one took
+        self._thought = 0.0  # seconds that were spent on the next one ahead
 
     def load(self, disk: Disk) -> None:
         """Make the state machine from what is on the disk."""
@@ -197,6 +202,7 @@ class TokenRunner:
         try:
             for effect in effects:
                 self._perform(effect)
+            self.store.tidy()
             self.sightings.look(self.node.disk)
         except Exception:  # what was not sent will be sent again
             self._begin_again("fault", traceback.format_exc())
@@ -214,18 +220,35 @@ class TokenRunner:
         """Make updates, but not for so long that heartbeats are late."""
         began = time.monotonic()
         effects = self.node.receive(Turn(), began)
-        taken = (time.monotonic() - began) / max(1, self.node.made)
-        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(taken, 1e-6)))
+        taken = time.monotonic() - began + self._thought
+        self._decision, self._thought = taken / max(1, self.node.made), 0.0
+        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(self._decision, 1e-6)))
         return effects
+
+    def _think_ahead(self) -> None:
+        """Prepare what will be written and sent if the token that was just stored comes into use.
+
+        The node has nothing else to do before its certificate arrives, and then all others wait for
+        it. (With a large model there is not enough time for that, and one more copy in memory.)
+        """
+        if self.out_of_order or self.process.failed or self._decision > _THOUGHT:
+            return
+        began = time.monotonic()
+        with suppress(Exception):  # it will happen again when the token is used, and be reported
+            found = self.node.think_ahead()
+            if found is not None:
+                token, message = found
+                self.store.encode_ahead(token, message.token)
+                self.process.transport.encode_ahead(message, self.number)
+        self._thought = time.monotonic() - began
 
     def _persist(self, changes: list[Persist]) -> None:
         if changes:
             slots: dict[str, object] = {}
             for change in changes:
                 slots |= change.slots
-            self.store.persist(
-                Persist(slots, tuple(line for change in changes for line in change.lines))
-            )
+            lines = tuple(line for change in changes for line in change.lines)
+            self.store.persist(Persist(slots, lines), tidy=False)
             self.counts["commits"] += 1
 
     def _perform(self, effect: Effect) -> None:
@@ -359,6 +382,8 @@ class TokenRunner:
         self.event(Got(node, message, start, commit))
         if self.node.disk.known.epoch > before:
             self.epochs.count(node)
+        if type(message) is Prepare and message.token.model.nbytes <= INLINE:
+            asyncio.get_running_loop().call_soon(self._think_ahead)
 
     def _refuse(self, node: int, why: str) -> None:
         self.counts["refused"] += 1

@@ -39,11 +39,11 @@ from levywalk.fleet.identity.certificates import (
 )
 from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
-from levywalk.fleet.protocol.messages import Message
-from levywalk.fleet.protocol.tensors import Malformed
+from levywalk.fleet.protocol.messages import Message, Prepare
+from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.known_nodes import KnownNodes, Stranger, certificate_of
-from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
+from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, StreamWriter, first_frame
 from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.wire import (
     FORMAT,
@@ -172,6 +172,7 @@ class Transport:
         self._tasks: set[asyncio.Task[None]] = set()
         self._dials: list[asyncio.Task[None]] = []
         self._ended: dict[Call, str] = {}  # served streams that this node ends by itself
+        self._ahead: dict[int, tuple[Prepare, bytes, bytes]] = {}  # by token: the next one's frame
         self._inside: list[Address | None] = []  # the far ends of neighbours' streams
         self._server: Any = None
         self._channels: list[Any] = []
@@ -278,9 +279,27 @@ class Transport:
         if link is None or not link.open:
             return
         failpoint("send:before")
-        vouching, schema = self._known.vouching(message), self.limits.schema
-        frame, tensors = encode_frame(self.id, message, vouching, schema, token)
+        frame, tensors = self._encoded(message, token)
         link.put(Outgoing(frame, tensors, mark_of(start, commit), token))
+
+    def encode_ahead(self, message: Prepare, token: int = 0) -> None:
+        """Encode a message that will probably be sent next about a token, while nobody waits for
+        that; not one with a large model, of which there would be one more copy in memory.
+        """
+        vouching = self._known.vouching(message)
+        frame, tensors = encode_frame(self.id, message, vouching, self.limits.schema, token)
+        if not tensors:
+            self._ahead[token] = message, vouching, frame
+
+    def _encoded(self, message: Message, token: int) -> tuple[bytes, list[Tensor]]:
+        """Return a message as a frame, and the models that follow it."""
+        vouching = self._known.vouching(message)
+        if type(message) is Prepare and token in self._ahead:
+            known, vouched, frame = self._ahead[token]
+            same = known.token is message.token and known.guardian == message.guardian
+            if same and vouched == vouching:
+                return frame, []
+        return encode_frame(self.id, message, vouching, self.limits.schema, token)
 
     # A stream
 
@@ -374,7 +393,7 @@ class Transport:
 
         ``keys`` is the fingerprint of those that TLS has proved, if this end knows it.
         """
-        reader, writer = Reader(self.limits, link.peer.id, self.tokens), None
+        reader, writer = Reader(self.limits, link.peer.id, self.tokens), StreamWriter(link, call)
         node = link.peer.id
         link.received = 0
         link.streams += 1
@@ -392,8 +411,7 @@ class Transport:
                         self._check_proof(node, found, nonce)
                     else:
                         await call.write(hello_frame(self.id, self._answer(node, found.nonce)))
-                    self._opened(link, call, found)
-                    writer = asyncio.create_task(send_waiting(link, call))
+                    self._opened(link, call, writer, found)
                 elif link.call is not call:
                     pass  # an older stream is ignored
                 elif found is None:
@@ -404,8 +422,7 @@ class Transport:
                 data = await call.read()
         finally:
             link.streams -= 1
-            if writer is not None:
-                writer.cancel()
+            writer.stop()
 
     def _take(
         self, node: int, message: Message, certificate: bytes, start: int, commit: int, token: int
@@ -448,11 +465,12 @@ class Transport:
         if hello.nonce != nonce or not self.identity.verify_present(node, statement, hello.proof):
             raise Stranger(f"node {node} has not proved that it has the key of its certificate")
 
-    def _opened(self, link: Link, call: Call, hello: Hello) -> None:
+    def _opened(self, link: Link, call: Call, writer: StreamWriter, hello: Hello) -> None:
         if link.call is not None and link.task is not None:
             link.task.cancel()
             self._closed(link, link.call, "replaced by a newer stream")
-        link.call, link.task, link.open, link.why = call, asyncio.current_task(), True, ""
+        link.call, link.task, link.writer = call, asyncio.current_task(), writer
+        link.open, link.why = True, ""
         self.heard.opened(link.peer.id, hello)
 
     def _closed(self, link: Link, call: Any, why: str) -> None:

@@ -41,6 +41,7 @@ from levywalk.fleet.protocol.tensors import (
     Malformed,
     Tensor,
     check_writable,
+    whole_array,
 )
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
@@ -184,12 +185,7 @@ class _WireArray:
             )
         if large:
             return reader.expect(self.name, source.address, count, self.itemsize, schema)
-        inline = source.inline
-        incoming = Incoming(
-            self.name, len(inline), count, hashed=False, itemsize=self.itemsize, schema=schema
-        )
-        incoming.take(inline)
-        return incoming.done()
+        return whole_array(self.name, source.inline, count, self.itemsize, schema)
 
 
 class _WireRecord:

@@ -15,7 +15,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.schema import TensorSchema
-from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_writable
+from levywalk.fleet.protocol.tensors import Malformed, Tensor, check_writable, whole_array
 from levywalk.fleet.storage.limits import Limits
 
 _MOST_SCORES = 16
@@ -384,11 +384,7 @@ class ArrayField:
         limits = source.limits
         most = {"model": limits.dim, "memory": limits.memory}.get(self.name)
         schema = limits.schema if self.itemsize == 8 else None
-        incoming = Incoming(
-            self.name, size, most, hashed=False, itemsize=self.itemsize, schema=schema
-        )
-        incoming.take(source.take(size))
-        return incoming.done()
+        return whole_array(self.name, source.take(size), most, self.itemsize, schema)
 
 
 class NothingField:

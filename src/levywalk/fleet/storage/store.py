@@ -30,6 +30,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
+from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
@@ -102,6 +103,7 @@ class NodeStore(StoreReader):
         self._there: set[bytes] = set()  # files that are safe on the disk
         self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
+        self._written: tuple[list[StoredRow], list[StoredRow]] = ([], [])  # not noted yet
         self._marked_at = float("-inf")
         self._files: dict[str, tuple[int, int]] = {}  # those that must stay where they are
         self._recent: Encodings = {}  # of tokens and certificates, most of which are written again
@@ -277,10 +279,11 @@ class NodeStore(StoreReader):
                 "node starts as a new one, as after a lost disk"
             )
 
-    def persist(self, change: Persist) -> None:
+    def persist(self, change: Persist, *, tidy: bool = True) -> None:
         """Write slots and lines in one transaction. They are on the disk when this returns.
 
-        A slot that already has this value is not written again, which takes no time.
+        A slot that already has this value is not written again, which takes no time. Without
+        ``tidy`` files that are not needed any more stay until `tidy`, or the next change.
 
         After `DiskFull` nothing has changed: persist the same change later, or restart the node
         from `load`. After another `NodeStoreError` the store is closed, because a commit that
@@ -288,6 +291,7 @@ class NodeStore(StoreReader):
         cases the node must not continue as if the change were made.
         """
         db = self._open_db
+        self.tidy()
         wrong = change.slots.keys() - SLOTS.keys()
         lacking = () if self._used else set(NEEDED) - change.slots.keys()
         if wrong or lacking:
@@ -321,8 +325,24 @@ class NodeStore(StoreReader):
             self.close()
             raise
         failpoint("commit:after")
-        self._note(slots, lines)
-        self._forget()
+        self._written = slots, lines
+        if tidy:
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Note what the last change has written, and remove the files of models that nothing refers
+        to any more.
+        """
+        if self._written[0] or self._written[1]:
+            (slots, lines), self._written = self._written, ([], [])
+            self._note(slots, lines)
+            self._forget()
+
+    def encode_ahead(self, *tokens: Token) -> None:
+        """Encode small tokens that will probably be written soon, while nobody waits for that."""
+        for token in tokens:
+            if max(token.model.nbytes, token.memory.nbytes) <= self.inline:
+                encode(token, schema=self.limits.schema, recent=self._recent)
 
     def prune(self, *, keep_bytes: int | None = None, older_than: float | None = None) -> int:
         """Remove the oldest visits from the log; return how many.
@@ -339,6 +359,7 @@ class NodeStore(StoreReader):
             Seconds: visits that were made earlier go. (When, is noted once an hour.)
         """
         db, low = self._open_db, 0
+        self.tidy()
         if keep_bytes is not None:
             sizes = self._rows(
                 "SELECT avg(length(value) + length(models) + length(sum) + 8) FROM (SELECT * FROM "
