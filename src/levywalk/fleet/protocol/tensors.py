@@ -267,11 +267,12 @@ def whole_array(
     >>> whole_array("model", b"".join(Tensor("model", np.array([1.0, 2.0])).chunks()), 2, 8, None)
     array([1., 2.])
     """
-    if schema is None and dim is not None and len(data) == HEADER + itemsize * dim:
-        if data.startswith(_header(name, dim, itemsize)):  # its bytes are used where they are
-            array = np.frombuffer(data, np.float64 if itemsize == 8 else np.uint8, dim, HEADER)
-            if itemsize == 1 or is_finite(array):
-                return array
+    whole = schema is None and dim is not None and len(data) == HEADER + itemsize * dim
+    if whole and dim is not None and data.startswith(_header(name, dim, itemsize)):
+        # its bytes are used where they are
+        array = np.frombuffer(data, np.float64 if itemsize == 8 else np.uint8, dim, HEADER)
+        if itemsize == 1 or is_finite(array):
+            return array
     incoming = Incoming(name, len(data), dim, hashed=False, itemsize=itemsize, schema=schema)
     incoming.take(data)
     return incoming.done()
