@@ -170,14 +170,14 @@ def many(times: int) -> None:
 
 def compared(times: int) -> None:
     """Guardians that compare models (`--check-updates`), and guardians that do not, in turn."""
-    private = {"privacy": "clip=5,noise=20", "step_size": 0.01}
+    private: dict[str, Any] = {"privacy": "clip=5,noise=20", "step_size": 0.01}
     checked = {True: private | {"check_updates": True}, False: private}
     in_turn(times, checked, ((10, 300), (131_072, 60)))
 
 
 def private(times: int) -> None:
     """Nodes with privacy, and nodes without, in turn."""
-    plain = {"step_size": 0.01}
+    plain: dict[str, Any] = {"step_size": 0.01}
     kinds = {True: plain | {"privacy": "clip=5,noise=20"}, False: plain}
     in_turn(times, kinds, ((10, 600), (640, 300)))
 

@@ -108,7 +108,7 @@ def main() -> None:
     for name, (design, update) in pairs.items():
         # a fifth more than the updates of the node that is visited most
         walks = [one.reached(design, update, None, SIZES[0])[1] for one in tuned_on]
-        cap = math.ceil(1.2 * max(int(trace.visits.max()) for trace in walks))
+        cap = math.ceil(1.2 * max(int(np.max(trace.visits)) for trace in walks))
         rows = []
         for budget in BUDGETS:
             privacy = None
