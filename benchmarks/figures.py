@@ -91,7 +91,7 @@ def _lines(rows: Rows, y: str, x: str, title: str) -> Figure | None:
     bottom, top = axes.get_ylim()
     ticks = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
     axes.set_yticks([tick for tick in ticks if bottom <= tick <= top])
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the curves
     return figure
 
 

@@ -107,8 +107,8 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, (design, update) in pairs.items():
         # a fifth more than the updates of the node that is visited most
-        walks = [one.reached(design, update, None, SIZES[0])[1] for one in tuned_on]
-        cap = math.ceil(1.2 * max(int(np.max(trace.visits)) for trace in walks))
+        seen = [one.reached(design, update, None, SIZES[0])[1].visits for one in tuned_on]
+        cap = math.ceil(1.2 * max(int(visits.max()) for visits in seen if visits is not None))
         rows = []
         for budget in BUDGETS:
             privacy = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property, partial
 
-from benchmarks.reference_c import ReferenceC
+from benchmarks.reference_c import RANDOM_LINES, ReferenceC
 from benchmarks.timing import seconds
 from levywalk.arrays import AnyArray
 from levywalk.engine.kernels.machine import vector_bits
@@ -23,18 +23,19 @@ RANDOM, PEAK = "limit: random cache lines", "limit: floating-point peak"
 class Probes:
     """The probes of probes.c; every call measures anew."""
 
-    def __init__(self, compiler: ReferenceC, reads: int = 200_000) -> None:
+    def __init__(self, compiler: ReferenceC, reads: int = 204_800) -> None:
         self.library, self.reads = compiler.build_probes(), reads
         self.read = 0  # so far: each time other lines are read
 
     def random_line(self, table: AnyArray) -> float:
         """Return the ns that a random cache line of a table takes, if many are asked for at once.
 
-        It is the better of asking ahead and of leaving it to the processor.
+        It is the best of asking ahead, of leaving it to the processor, and of a list of lines.
         """
         lines = max(table.nbytes // LINE_BYTES, 1)
         found = []
-        for probe in (self.library.random_lines, self.library.random_lines_unasked):
+        for name in RANDOM_LINES:
+            probe = getattr(self.library, name)
             work = partial(probe, table.ctypes.data, lines, self.reads, self.read)
             found.append(1e9 / self.reads * seconds(work))
             self.read += self.reads

@@ -45,6 +45,7 @@ WIDTHS = {
     128: (_NARROW if platform.machine() == "x86_64" else ("-march=native",), ""),
 }
 _MOST = 64  # walkers in one call
+RANDOM_LINES = ("random_lines", "random_lines_unasked", "random_lines_listed")  # of probes.c
 
 _WORD, _NUMBER, _REAL, _POINTER = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
@@ -140,7 +141,7 @@ class ReferenceC:
         """Return the library of probes.c, for the width that the kernels use."""
         bits = vector_bits()
         found = self._library("probes", str(bits), ("-O3", *WIDTHS[bits][0], f"-DW={bits // 64}"))
-        for name in ("random_lines", "random_lines_unasked", "chained_lines"):
+        for name in (*RANDOM_LINES, "chained_lines"):
             probe = getattr(found, name)
             probe.argtypes, probe.restype = [_POINTER, _WORD, _NUMBER, _WORD], _WORD
         found.in_order.argtypes, found.in_order.restype = [_POINTER, _NUMBER, _NUMBER], _REAL
