@@ -6,6 +6,7 @@ the other end is: a frame with another sender is refused. A small message is one
 model follows its message in chunks, which are hashed as they arrive.
 
 A message may be lost: what cannot be sent now is dropped, and the protocol sends it again later.
+`Transport` is one class, because calling, answering, sending and closing share the links.
 
 ===================================  ===============================================================
 what is wrong                        the answer

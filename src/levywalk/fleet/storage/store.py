@@ -13,7 +13,8 @@ The folder of one node in one run:
 `NodeStore.persist` is one transaction. A model's file is written under another name, synced and
 renamed, and its folder is synced, before the transaction that refers to it begins. It is removed
 after a transaction that no longer refers to it. So a kill leaves at most files that nothing refers
-to, and these are removed when the folder is opened again.
+to, and these are removed when the folder is opened again. Writing is one class, whose methods share
+the open database and what is known of its files; reading is in `reader`.
 """
 
 from __future__ import annotations
