@@ -88,7 +88,7 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
     assert "no copy of the model that could continue is left on any disk" in found["stopped"]
     assert found["stopped"].endswith("do: levywalk fleet revive DIR")
     assert found["waits"][0] == found["stopped"]
-    findings = list(doctor.whole_walk(found))
+    findings = list(doctor.whole_walks([found], fleet.manifest))
     assert [(one.level, one.remedy) for one in findings] == [
         ("problem", "levywalk fleet revive DIR")
     ]

@@ -102,19 +102,21 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
     sightings.look(disk)
     disk.held = disk.held._replace(status="active")
     sightings.look(disk)
+    manifest = SimpleNamespace(published=SimpleNamespace(privacy=None))
     runner = SimpleNamespace(
         number=0,
         node=SimpleNamespace(
             disk=disk, fenced="", awaited=set(), published=SimpleNamespace(check=None)
         ),
         sightings=sightings,
-        manifest=SimpleNamespace(published=SimpleNamespace(privacy=None)),
+        manifest=manifest,
         stalled=False,
         out_of_order="",
         counts={"commits": 0, "regenerated": 0, "refused": 0},
     )
     return SimpleNamespace(
         runners=[runner],
+        manifest=manifest,
         file=SimpleNamespace(id=0, neighbours=()),
         transport=SimpleNamespace(links={}),
         began=0.0,
