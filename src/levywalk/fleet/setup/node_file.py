@@ -15,9 +15,11 @@
     model = "my_model.py"             # optional: the file that builds a model of a user's own
     score = 3.5                       # optional: the node's L_v, if the model does not state it
 
-    [[neighbours]] id = 2 address = "127.0.0.1:21002" fingerprint = "…"                 # 64
-    hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint` state =
-    "../node-2/state"         # optional: of a neighbour on the same machine
+    [[neighbours]]
+    id = 2
+    address = "127.0.0.1:21002"
+    fingerprint = "…"                 # 64 hexadecimal digits of the neighbour's key
+    state = "../node-2/state"         # optional: of a neighbour on the same machine
 """
 
 from __future__ import annotations
