@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -56,6 +57,8 @@ from levywalk.whole_files import sync_folder
 
 _MARK_EVERY = 3600.0  # seconds between two notes of how far the log was when
 _PRUNED_AT_ONCE = 20_000  # lines, so that the node does not wait for long
+_PAGE, _PAGES = 4096, 3  # bytes of a page, and how many pages a small transaction writes
+_LONG_LOG = 200  # pages in SQLite's log: it is emptied
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -105,6 +108,7 @@ class NodeStore(StoreReader):
         self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
         self._written: tuple[list[StoredRow], list[StoredRow]] = ([], [])  # not noted yet
+        self._logged = 0  # pages in SQLite's log, about
         self._marked_at = float("-inf")
         self._files: dict[str, tuple[int, int]] = {}  # those that must stay where they are
         self._recent: Encodings = {}  # of tokens and certificates, most of which are written again
@@ -338,6 +342,20 @@ class NodeStore(StoreReader):
             (slots, lines), self._written = self._written, ([], [])
             self._note(slots, lines)
             self._forget()
+            self._logged += _PAGES + sum(len(row.value) for row in (*slots, *lines)) // _PAGE
+            if self._logged >= _LONG_LOG:
+                self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Let SQLite move the contents of its log into the database, and begin the log again.
+
+        A log that is overwritten is synced almost twice as fast as one that grows, so it is kept
+        short. Emptying it takes two syncs, which nobody waits for here: messages have been sent.
+        What fails now, on a full disk or while the file is read, is done later.
+        """
+        self._logged = 0
+        with suppress(sqlite3.Error):
+            self._open_db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def encode_ahead(self, *tokens: Token) -> None:
         """Encode small tokens that will probably be written soon, while nobody waits for that."""
