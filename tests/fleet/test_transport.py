@@ -239,6 +239,32 @@ def test_a_node_that_comes_back_is_found_again(pair: Pair) -> None:
     run(test())
 
 
+def test_a_connection_that_hangs_is_given_up_and_another_channel_is_tried(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a limit the node would wait for it as long as it runs."""
+
+    async def test() -> None:
+        host, port = pair.addresses[HIGH].split(":")
+        with monkeypatch.context() as patch:
+            patch.setattr(link, "_CONNECT", 0.05)
+            # Somebody accepts the connection and says nothing.
+            silent = await asyncio.start_server(lambda *_: None, host, int(port))
+            low, below = pair.make(LOW)
+            await low.start()
+            await until(lambda: HIGH in low._channels)
+            first = low._channels[HIGH]
+            await until(lambda: below.all("closed"))
+            assert below.all("closed") == ["Late: node 5 was not reached in 0 seconds"]
+            await until(lambda: low._channels[HIGH] is not first)
+            silent.close()
+        async with pair.running(HIGH):
+            await until(lambda: low.links[HIGH].open)
+        await low.stop()
+
+    run(test())
+
+
 def test_a_newer_stream_takes_the_place_of_an_older_one(pair: Pair) -> None:
     async def test() -> None:
         async with (

@@ -26,6 +26,7 @@ RATE, BURST = (
     4000.0,
 )  # frames that a neighbour may send: per second in the long run, and at once
 PATIENCE = 10.0  # seconds to wait for a hello
+_CONNECT = 30.0  # seconds for a connection and our own hello; gRPC gives up after five
 _ANSWER = 10.0  # seconds to wait for the answer to a large model before it is sent again
 
 
@@ -122,6 +123,18 @@ class FrameBudget:
             raise Flood(
                 f"node {node} sends more than {self.rate:.0f} frames a second: the stream is closed"
             )
+
+
+async def say_first(call: Call, node: int, frame: bytes) -> None:
+    """Send the first frame, for which gRPC connects to the other end.
+
+    This must not take for ever: the neighbour would be out of reach until this node starts again.
+    """
+    try:
+        async with asyncio.timeout(_CONNECT):
+            await call.write(frame)
+    except TimeoutError:
+        raise Late(f"node {node} was not reached in {_CONNECT:.0f} seconds") from None
 
 
 async def first_frame(call: Call, node: int) -> Any:

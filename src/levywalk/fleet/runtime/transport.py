@@ -44,7 +44,16 @@ from levywalk.fleet.protocol.messages import Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.known_nodes import KnownNodes, Stranger, certificate_of
-from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, StreamWriter, first_frame
+from levywalk.fleet.runtime.link import (
+    Call,
+    Flood,
+    Late,
+    Link,
+    Outgoing,
+    StreamWriter,
+    first_frame,
+    say_first,
+)
 from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.wire import (
     FORMAT,
@@ -89,6 +98,11 @@ _OPTIONS = (
     ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is useless
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
+    # what a stream of frames has no use for, and would cost time for every one of them
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_channelz", 0),
+    ("grpc.per_message_compression", 0),
+    ("grpc.per_message_decompression", 0),
 )
 
 
@@ -176,7 +190,7 @@ class Transport:
         self._ahead: dict[int, tuple[Prepare, bytes, bytes]] = {}  # by token: the next one's frame
         self._inside: list[Address | None] = []  # the far ends of neighbours' streams
         self._server: Any = None
-        self._channels: list[Any] = []
+        self._channels: dict[int, Any] = {}  # by neighbour that this node connects to
 
     async def start(self) -> None:
         """Listen, and connect to the neighbours with higher ids."""
@@ -208,16 +222,16 @@ class Transport:
     def _dial_all(self) -> None:
         """Connect to the neighbours with higher ids."""
         tls = self.identity.tls()
-        dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
+        credentials = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
         for node, link in self.links.items():
             if self.id < node:
-                options = (*_OPTIONS, ("grpc.ssl_target_name_override", server_name(node)))
-                channel = grpc.aio.secure_channel(link.peer.address, dial, options=options)
-                self._channels.append(channel)
-                task = asyncio.create_task(
-                    self._dial(link, channel.stream_stream(f"/{SERVICE}/{METHOD}"))
-                )
-                self._dials.append(task)
+                self._dials.append(asyncio.create_task(self._dial(link, credentials)))
+
+    def _new_channel(self, peer: Peer, credentials: grpc.ChannelCredentials) -> Any:
+        options = (*_OPTIONS, ("grpc.ssl_target_name_override", server_name(peer.id)))
+        channel = grpc.aio.secure_channel(peer.address, credentials, options=options)
+        self._channels[peer.id] = channel
+        return channel
 
     def bar(self, nodes: Collection[int]) -> None:
         """Open no connection to nodes that were revoked, and accept none."""
@@ -252,7 +266,7 @@ class Transport:
                     self._ended[call] = "the other end has new keys"
                 if task is not None:
                     task.cancel()
-        old, self._channels = self._channels, []
+        old, self._channels = list(self._channels.values()), {}
         for task in self._dials:
             task.cancel()
         self._dials.clear()
@@ -267,7 +281,7 @@ class Transport:
         """Close everything at once."""
         for task in (*self._tasks, *self._dials):
             task.cancel()
-        for channel in self._channels:
+        for channel in self._channels.values():
             await channel.close()
         if self._server is not None:
             await self._server.stop(0)
@@ -304,11 +318,11 @@ class Transport:
 
     # A stream
 
-    async def _dial(self, link: Link, talk: Any) -> None:
+    async def _dial(self, link: Link, credentials: grpc.ChannelCredentials) -> None:
         """Keep a stream to a neighbour open."""
-        pause = _AGAIN[0]
+        channel, pause = self._new_channel(link.peer, credentials), _AGAIN[0]
         while True:
-            call = talk()
+            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
             try:
                 await self._talk(link, call)
                 why = "the other end has closed the stream"
@@ -320,6 +334,9 @@ class Transport:
             except Exception as error:  # whatever the error is, connect again later
                 why = f"{type(error).__name__}: {error}"
                 call.cancel()
+                if isinstance(error, Late):  # every stream of this channel might wait as long
+                    await channel.close()
+                    channel = self._new_channel(link.peer, credentials)
             pause = _AGAIN[0] if link.received else min(_AGAIN[1], 2 * pause)
             self._closed(link, call, why)
             await asyncio.sleep(pause)
@@ -401,7 +418,7 @@ class Transport:
         nonce = secrets.token_bytes(16)
         try:
             if self.id < node:
-                await call.write(hello_frame(self.id, self.hello._replace(nonce=nonce)))
+                await say_first(call, node, hello_frame(self.id, self.hello._replace(nonce=nonce)))
             data = await first_frame(call, node)
             while data is not grpc.aio.EOF:
                 link.budget.count(node)
