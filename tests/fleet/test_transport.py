@@ -5,6 +5,7 @@ is dialled again.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -25,6 +26,7 @@ from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Messa
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import link, transport, wire
+from levywalk.fleet.runtime.at_once import begin_at_once
 from levywalk.fleet.runtime.link import WAITING, Link, Outgoing, StreamWriter
 from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transport
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
@@ -362,6 +364,29 @@ class Slow:
         self.begun.append(data)
         self.ends.append(asyncio.get_running_loop().create_future())
         await self.ends[-1]
+
+
+def test_the_rest_of_what_begins_at_once_is_a_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.12 on a task takes nothing else."""
+    create = asyncio.BaseEventLoop.create_task
+    done = []
+
+    def strict(loop: Any, work: Any, **more: Any) -> Any:
+        assert inspect.iscoroutine(work)
+        return create(loop, work, **more)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        done.append(True)
+
+    async def test() -> None:
+        task = begin_at_once(work())
+        assert task is not None
+        await task
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", strict)
+    run(test())
+    assert done == [True]
 
 
 def test_a_message_is_written_at_once_unless_another_one_is_under_way() -> None:

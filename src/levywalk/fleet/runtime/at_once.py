@@ -35,11 +35,16 @@ def begin_at_once(work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         return None
     except (Exception, asyncio.CancelledError) as error:
         return asyncio.get_running_loop().create_task(_failed(error))
-    return asyncio.get_running_loop().create_task(_rest(work, awaited))
+    return asyncio.get_running_loop().create_task(_driven(work, awaited))
 
 
 async def _failed(error: BaseException) -> None:
     raise error
+
+
+async def _driven(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    """Do the rest: from Python 3.12 on a task takes a coroutine only, and no generator."""
+    await _rest(work, awaited)
 
 
 @types.coroutine
