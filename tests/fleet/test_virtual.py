@@ -11,8 +11,10 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.protocol.messages import Activate
+from levywalk.fleet.protocol.messages import Activate, Prepare, Release
+from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
+from levywalk.fleet.runtime.node_status import waits_for
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.timeline import stuck, summary, timeline, timeline_data
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
@@ -113,6 +115,59 @@ def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     assert eager.over
     assert eager.final.epoch.counter == 1
     assert "continues without its guardian" in words(eager)
+
+
+def mute(virtual: VirtualFleet, node: int, message: type) -> None:
+    """Let a node ignore one kind of message, and go on to say that it lives."""
+    virtual.node(node)._answers[message] = lambda *_: None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_walk_goes_around_a_neighbour_that_lives_and_does_not_answer(restarted):
+    virtual = VirtualFleet(fleet_of(design=lw.unif_rw(), steps=60))
+    mute(virtual, 5, Prepare)
+    if restarted:  # a holder that starts again gives the neighbour the whole time again
+        while not any(holds_to(virtual, 5)):
+            virtual.step()
+        holder = holds_to(virtual, 5).index(True)
+        virtual.at(virtual.now + 1.0, PlannedFault("kill", holder))
+        virtual.at(virtual.now + 1.2, PlannedFault("restart", holder))
+    assert virtual.run()
+    why = "the node lives, and does not answer"
+    told = [one for one in virtual.told if one.what == "gives up"]
+    assert told
+    assert {(one.about["to"], one.about["why"]) for one in told} == {(5, why)}
+    assert not any(isinstance(line, Visit) for line in virtual.machines[5].log)
+    assert virtual.final is not None
+    assert (virtual.final.epoch.counter, virtual.final.step) == (0, 60)  # nothing is lost
+
+
+def holds_to(virtual: VirtualFleet, to: int) -> list[bool]:
+    """Return which nodes hold the token, and ask this node to take it."""
+    found = [machine.disk["held"] for machine in virtual.machines]
+    return [one is not None and one.status == "moving" and one.to == to for one in found]
+
+
+def test_a_guardian_that_lives_and_does_not_answer_is_named():
+    virtual = VirtualFleet(fleet_of())
+    mute(virtual, 5, Release)
+    assert not virtual.run()
+    (holder,) = [
+        virtual.node(v)
+        for v, machine in enumerate(virtual.machines)
+        if (held := machine.disk["held"]) is not None and held.status != "prepared"
+    ]
+    node, seconds = holder.unanswered(virtual.now)
+    assert node == holder.disk.held.guardian == 5
+    assert seconds > virtual.fleet.terms.dead_after
+    connected = set(holder.neighbours)
+    assert waits_for(holder.disk, connected, 20) is None  # as far as the connections tell
+    said = waits_for(holder.disk, connected, 20, mute=(node, seconds))
+    assert said is not None
+    assert said.startswith(
+        "waits for its guardian, node 5, which is connected and has not answered"
+    )
+    assert said.endswith("levywalk fleet revoke")
 
 
 def test_the_operator_can_call_a_guardian_gone():

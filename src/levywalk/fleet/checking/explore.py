@@ -323,6 +323,8 @@ class Explorer:
             yield Move("passes its certificate on")
         if self.setting.revivals and best_copy(memory.disk()) is not None:
             yield from (Move("revive", hears=u) for u in (*up, NOBODY))
+        if held is not None and held.status == HeldStatus.MOVING:
+            yield Move("waits too long")
         if memory.own.leaving or self.setting.forgetful != NOBODY:
             yield Move("tick")
         for u, _ in memory.edges:
@@ -336,7 +338,7 @@ class Explorer:
             return budget._replace(silences=budget.silences - 1) if budget.silences else None
         if move.what == "revive":
             return budget._replace(revivals=budget.revivals - 1) if budget.revivals else None
-        if move.what == "suspects":
+        if move.what in ("suspects", "waits too long"):
             return budget._replace(suspicions=budget.suspicions - 1) if budget.suspicions else None
         if move.what == "genesis" and budget.forgetful != self.setting.forgetful:
             return None  # a node that lost its disk does not know whether there was a token before

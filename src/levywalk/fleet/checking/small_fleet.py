@@ -100,7 +100,7 @@ class SmallFleet:
         How often an operator may say that the walk is dead although it is not, so that a node makes
         its own copy a new epoch.
     suspicions
-        How often a node may consider a neighbour dead.
+        How often a node may consider a neighbour dead, or wait no longer for its answer.
     leaving
         Nodes that may leave.
     sizes
@@ -188,9 +188,10 @@ class SmallFleet:
 
 
 class ScriptedMethod(NamedTuple):
-    """The number of nodes that updates count."""
+    """The number of nodes that updates count, and how large a token is."""
 
     n: int
+    token_bytes: int = 8
 
 
 class ScriptedWalk:

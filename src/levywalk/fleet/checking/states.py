@@ -328,6 +328,10 @@ class Nodes:
             node.heard[move.about] = -INFINITY
             node.tick_at = 0.0
             return Timer()
+        if move.what == "waits too long":
+            node.unanswered(-INFINITY)
+            node.tick_at = 0.0
+            return Timer()
         if move.what == "genesis":
             return Genesis(self.setting.token())
         if move.what == "tick":

@@ -71,6 +71,7 @@ from levywalk.fleet.protocol.remembering import Remembering
 from levywalk.fleet.protocol.token import Epoch, Token
 
 _CHOSEN = (HeldStatus.MOVING, HeldStatus.WITHDRAWING)
+_SLOWEST = 1e5  # bytes per second: a line on which a large model may still arrive
 _PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
 
 
@@ -123,6 +124,42 @@ class HandOff(Remembering):
         """Return whether the next node may still be without its certificate."""
         released = guarded.register is None and guarded.activate is not None
         return released and not self.activated and self.disk.final is None
+
+    def _needs_answer(self) -> int:
+        """Return the node whose answer the token here needs; NOBODY if it needs none."""
+        held = self.disk.held
+        if held is None or held.status == HeldStatus.PREPARED:
+            return NOBODY
+        if held.status == HeldStatus.MOVING and self.ready is not held.token:
+            return held.to
+        if held.status == HeldStatus.ACTIVE and not self._must_renew(held):
+            return NOBODY
+        return held.guardian
+
+    def _note_waiting(self, now: float) -> None:
+        """Note since when the token here needs the same answer."""
+        held, node, about = self.disk.held, self._needs_answer(), ()
+        if held is not None and node != NOBODY:
+            about = (node, held.status, *_choice(held.token), held.token.step)
+        if about != self.waits_about:
+            self.waits_about, self.waits_since = about, now
+
+    def unanswered(self, now: float) -> tuple[int, float] | None:
+        """Return which node has not given the answer that the token here needs, and for how many
+        seconds; None if it needs none.
+        """
+        self._note_waiting(now)
+        node = self._needs_answer()
+        return None if node == NOBODY else (node, now - self.waits_since)
+
+    def _asked_too_long(self, held: Held, now: float) -> bool:
+        """Return whether the next node had time enough to answer, even on a slow line.
+
+        It may say that it lives, and not answer; one that has started again, and waits for its
+        neighbours, refuses after ``dead_after``.
+        """
+        size = self.published.method.token_bytes
+        return now - self.waits_since > 2 * self.terms.dead_after + size / _SLOWEST
 
     def _must_renew(self, held: Held) -> bool:
         """Return whether the guardian needs a newer copy before the next update."""

@@ -169,6 +169,7 @@ class Node(HandOff):
         """Start, or start again: only what was heard when is lost. Continue where the disk says."""
         self.heard = dict.fromkeys(self.neighbours, now)
         self.holder_heard = now
+        self.waits_about = ()
         self.tick_at = now
         self._begin_start(event.draw, now)
         if not self.fenced:
@@ -257,14 +258,17 @@ class Node(HandOff):
                 self._without_guardian(held, now)
             elif held.status != HeldStatus.SEEKING:
                 self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
+        self._note_waiting(now)
         held = self.disk.held
         if (
             held is not None
             and held.status == HeldStatus.MOVING
             and self.ready is not held.token  # otherwise the guardian is asked, and will answer
-            and not self.disk.edges[held.to].up
         ):
-            self._give_up(held, "the node is dead", now)
+            if not self.disk.edges[held.to].up:
+                self._give_up(held, "the node is dead", now)
+            elif self._asked_too_long(held, now):
+                self._give_up(held, "the node lives, and does not answer", now)
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
         self._speak()

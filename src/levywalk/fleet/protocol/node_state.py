@@ -64,6 +64,9 @@ class NodeState:
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
         self.ready: Token | None = None  # held, and known to be prepared at the next node
+        # What the token here waits for, and since when: the next node's answer or the guardian's.
+        self.waits_about: tuple[object, ...] = ()
+        self.waits_since = 0.0
         self.burst: int | None = (
             None  # most decisions in one turn, so that messages are not kept waiting
         )

@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
@@ -92,10 +92,17 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
 
 
 def waits_for(
-    disk: Disk, connected: set[int], renew_after: int, asked: Collection[int] = ()
+    disk: Disk,
+    connected: set[int],
+    renew_after: int,
+    asked: Collection[int] = (),
+    *,
+    mute: tuple[int, float] | None = None,
 ) -> str | None:
-    """Return which unreachable node keeps the token here from moving, in words; None if there is
-    none. ``asked`` are neighbours whose answer the walk needs before it decides.
+    """Return which node keeps the token here from moving, in words; None if there is none.
+
+    ``asked`` are neighbours whose answer the walk needs before it decides. ``mute`` is a node that
+    should have answered long ago although it is connected, and for how many seconds it has not.
     """
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
@@ -114,6 +121,11 @@ def waits_for(
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
+        if mute is not None and node == mute[0]:
+            return (
+                f"waits for {what}, node {node}, which is connected and has not answered for "
+                f"{mute[1]:.0f} s: look at its log; if its owner cannot help, levywalk fleet revoke"
+            )
     silent = sorted(set(asked) - connected)
     if silent:
         who = ", ".join(str(u) for u in silent)
@@ -175,7 +187,7 @@ def is_dead(state: Path) -> bool:
     """
     try:
         with (state / "lock").open("rb") as lock:
-            pid = int(lock.read(20))
+            pid = _written_pid(lock)
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return not _exists(pid)
     except (OSError, ValueError):
@@ -185,7 +197,7 @@ def is_dead(state: Path) -> bool:
 def _holder(state: Path) -> int | None:
     """Return the id of the running process that has the lock of a folder."""
     with (state / "lock").open("rb") as lock:
-        pid = int(lock.read(20))
+        pid = _written_pid(lock)
         if not _exists(pid):
             return None
         try:
@@ -193,6 +205,14 @@ def _holder(state: Path) -> int | None:
         except BlockingIOError:
             return pid
         return None
+
+
+def _written_pid(lock: BinaryIO) -> int:
+    """Return the process id in a lock file; 1 and less would mean init, or groups of processes."""
+    pid = int(lock.read(20))
+    if not 1 < pid < 1 << 31:
+        raise ValueError
+    return pid
 
 
 def _exists(pid: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -217,11 +218,13 @@ class Orders:
     def status(self) -> dict[str, Any]:
         """Return the status of this node."""
         node, disk = self.runner.node, self.runner.node.disk
+        terms, needed = self.runner.manifest.terms, node.unanswered(time.monotonic())
         waits = waits_to_act(node.fenced, node.awaited) or waits_for(
             disk,
             self._connected(),
-            self.runner.manifest.terms.renew_after,
+            terms.renew_after,
             () if node.inquiry is None else node.inquiry.due,
+            mute=needed if needed is not None and needed[1] > terms.dead_after else None,
         )
         found = describe(disk)
         for u, link in self.process.transport.links.items():
