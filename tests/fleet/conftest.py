@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import FleetFolder
 
 _LINES = 40  # of each log, from its end
@@ -28,17 +27,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
 
 
 def fleets_in(folder: Path) -> list[tuple[str, str]]:
-    """Return the ends of the logs, and the disks, of all fleets in a folder, each with a title."""
+    """Return the ends of the logs, and the disks, of all fleets in a folder, each with a title.
+
+    What cannot be read is said: a report must not fail.
+    """
     found = []
     for log in sorted(folder.rglob("node-*/node.log")):
-        lines = log.read_text(errors="replace").splitlines()[-_LINES:]
-        found.append((f"log of {log.parent.relative_to(folder)}", "\n".join(lines)))
+        try:
+            text = "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:])
+        except OSError as error:
+            text = str(error)
+        found.append((f"log of {log.parent.relative_to(folder)}", text))
     for at in sorted({one.parent.parent for one in folder.rglob("node-*/node.log")}):
         try:
             views = FleetFolder.open(at).views()
-        except (LevywalkError, OSError) as error:
+        except Exception as error:
             views = []
-            found.append((f"disks of {at.relative_to(folder)}", str(error)))
+            found.append((f"disks of {at.relative_to(folder)}", repr(error)))
         for view in views:
             about = {"runs": view.pid is not None, "last": view.last, "error": view.error}
             text = json.dumps(about | view.about, default=str)

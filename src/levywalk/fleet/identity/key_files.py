@@ -125,12 +125,11 @@ def read_small(path: Path, *, private: bool = False) -> bytes:
         raise IdentityError(
             f"{path} cannot be read ({error.strerror}): give it to the user that runs the node"
         ) from None
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(number)
+        raise NotKeyOrCertificate(f"{path} is not a file: give the key or certificate file itself")
     with os.fdopen(number, "rb") as file:
-        about = os.fstat(number)
-        if not stat.S_ISREG(about.st_mode):
-            raise NotKeyOrCertificate(
-                f"{path} is not a file: give the key or certificate file itself"
-            )
         if private and about.st_mode & 0o077:
             raise KeyExposed(
                 f"{path} is a private key that other users may read (mode "

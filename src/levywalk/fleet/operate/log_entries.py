@@ -27,7 +27,7 @@ def entries(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
 
 def _of_one(node: int, path: Path) -> Iterator[dict[str, Any]]:
     last = ""
-    if path.exists():
+    if path.is_file():
         with path.open("rb") as file:
             for raw in file:
                 entry = parsed(node, raw, last)
@@ -52,9 +52,10 @@ def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
     text = raw.decode(errors="replace").rstrip()
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not isinstance(found.get("event"), str):
+    wanted = isinstance(found, dict) and isinstance(found.get("event"), str)
+    if not wanted or not isinstance(found.get("time", ""), str):
         return {"time": last, "level": "error", "node": node, "event": text}
     return {"time": last, "level": "info"} | found | {"node": node}
 
@@ -75,7 +76,7 @@ class FolderReports:
         """Return the lines since the last call, in order of time."""
         fresh = []
         for node, path in sorted(self._paths.items()):
-            if not path.exists():
+            if not path.is_file():
                 continue
             with path.open("rb") as file:
                 file.seek(self._read[node])

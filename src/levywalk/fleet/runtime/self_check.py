@@ -44,6 +44,14 @@ def own_keys(file: NodeFile) -> Iterator[Finding]:
             )
 
 
+def _changed_at(file: Path) -> float | None:
+    """Return when a file was changed; None if it is gone, or a link that leads nowhere."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return None
+
+
 def own_machine(path: Path, files: Iterable[Path]) -> Iterator[Finding]:
     """Check the disk of a folder, and the clock against some files there."""
     if not os.access(path, os.W_OK):
@@ -73,7 +81,7 @@ def own_machine(path: Path, files: Iterable[Path]) -> Iterator[Finding]:
         if taken < _SLOW
         else Finding(FindingLevel.WARNING, f"{said}: hand-offs are slow", "use a faster disk")
     )
-    newest = max(file.stat().st_mtime for file in files)
+    newest = max((at for file in files if (at := _changed_at(file)) is not None), default=0.0)
     now = time.time()
     if newest > now + _CLOCK:
         yield Finding(
