@@ -401,9 +401,11 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     with np.errstate(over="ignore", invalid="ignore"):
         if method.moves_by_direction:
             direction = update.direction(x, memory, local, weight, words)
+            _require_like(x, direction, update, "direction")
             changed = x - step_size * direction
         else:
             changed = update.apply(x, memory, local, weight, step_size, words)
+            _require_like(x, changed, update, "model")
             direction = None
         if private is not None and not private.kept(site.memory):
             return token._replace(step=t + 1, passes=0)
@@ -413,10 +415,6 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
             if direction is not None:
                 direction = direction + (smooth - changed) / step_size
-        if changed.shape != x.shape:
-            raise InvalidParameter(
-                f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
-            )
         if method.itemsize == 4:
             changed = changed.astype(np.float32)
         changed = changed.astype(x.dtype, copy=False)  # the array may be one of float64
@@ -429,6 +427,16 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
                 switched_at, phase = t, min(1, len(method.phases) - 1)
     # By position: `_replace` would take twice as long, which counts in every step.
     return Travelling(changed, carried, t + 1, *token[3:6], phase, switched_at, *token[8:11])
+
+
+def _require_like(model: Floats, found: Any, update: Update, what: str) -> None:
+    """Refuse what an update returns if it has not one number for each of the model."""
+    shape = getattr(found, "shape", None)
+    if shape != model.shape:
+        got = repr(found) if shape is None else str(shape)
+        raise InvalidParameter(
+            f"update {update.name} must return a {what} of shape {model.shape}, got {got}"
+        )
 
 
 def _all_finite(model: Floats) -> bool:
@@ -461,7 +469,12 @@ def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]
     if published.asks:
         small_messages += _ask(site, walk, view, own, words, phase)
     decision = walk.decide(view, own, words)
-    to, left = decision
+    try:
+        to, left = decision
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"walk {walk.name}: decide must return lw.Decision(node), got {decision!r}"
+        ) from None
     if view.alive is not None or not published.plain:
         to, left = _checked(decision, view, walk)
     hop, distance = (hop + 1, hop + 1 + left) if left else (0, 0)

@@ -127,7 +127,8 @@ def league(
     kept = f"{count} results, {stored} of them stored"
     notice = f"{kept}; the others take about {minutes} on {place}."
     if dry_run:
-        print(notice)
+        told = {"results": count, "stored": stored, "minutes": about}
+        print(json.dumps(told) if as_text else notice)
         return
     print(notice, file=sys.stderr)
     folder = writable_folder(out)

@@ -24,7 +24,7 @@ from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.engine.tokens import together
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
-from levywalk.interruption import Listening
+from levywalk.interruption import CtrlC, Listening
 from levywalk.progress import Bar
 from levywalk.remedy import typed
 from levywalk.trace import Trace
@@ -75,14 +75,14 @@ def drive(
         ) as bar:
             deadline = time.monotonic() + file.pause if file else math.inf
             if so_far.done == 0:
-                failed = _looked(observer, 0)
+                failed = _looked(observer, 0, ctrl_c)
             while so_far.done < plan.steps and failed is None:
                 goal = observer.until(so_far.done)
                 marks = job.checkpoints[: int(np.searchsorted(job.checkpoints, goal)) + 1]
                 pace = Pace(so_far.done, goal, _piece(job), ctrl_c, deadline)
                 so_far.done = side_by_side(walks, marks, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
-                failed = _looked(observer, so_far.done)
+                failed = _looked(observer, so_far.done, ctrl_c)
                 ends = so_far.done == plan.steps or ctrl_c.requested or failed is not None
                 if file and (ends or time.monotonic() >= deadline):
                     file.save(state, record, so_far)
@@ -108,12 +108,19 @@ def drive(
     return trace
 
 
-def _looked(observer: Observer, done: int) -> CallbackError | None:
-    """Let metrics and callbacks look at the run; return the error if one of them fails."""
+def _looked(observer: Observer, done: int, ctrl_c: CtrlC) -> CallbackError | None:
+    """Let metrics and callbacks look at the run; return the error if one of them fails.
+
+    A `KeyboardInterrupt` that a callback raises by itself counts as a press of Ctrl-C.
+    """
     try:
         observer.look(done)
     except CallbackError as error:
         return error
+    except Interrupted:  # a second press
+        raise
+    except KeyboardInterrupt:
+        ctrl_c.requested = True
     return None
 
 

@@ -308,10 +308,15 @@ def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
         clean = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"x0 must be numbers, got {x0!r}") from None
-    if clean.shape not in ((dim,), (replicas, dim)):
-        raise InvalidParameter(
-            f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}"
-        )
+    shapes = [(dim,), (replicas, dim)]
+    outputs = getattr(getattr(problem, "sample_loss", None), "n_outputs", 1)
+    if outputs > 1:  # also as a matrix, as `loss` takes it
+        shapes += [(dim // outputs, outputs), (replicas, dim // outputs, outputs)]
+        if clean.shape in shapes[2:]:
+            clean = clean.reshape(*clean.shape[:-2], dim)
+    if clean.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise InvalidParameter(f"x0 must have shape {wanted}, got {clean.shape}")
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
     return clean.astype(model_type(problem)).astype(np.float64)

@@ -18,8 +18,10 @@ from levywalk.network.sparse_entries import entries_of_matrix
 from levywalk.room import text_array
 
 
-def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
-    """Return edges as an (m, 2) array of int64; raise an error if they are not valid."""
+def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> tuple[Ints, int]:
+    """Return edges as an (m, 2) array of int64, and how many weights other than 1 they had in a
+    third column; raise an error if they are not valid.
+    """
     wanted = "edges must be pairs of node numbers, an integer array of shape (m, 2)"
     try:
         sized = hasattr(edges, "__array__") or hasattr(edges, "__len__")
@@ -27,8 +29,9 @@ def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
     except (TypeError, ValueError) as error:
         raise InvalidNetwork(f"{wanted}, got {type(edges).__name__}: {error}") from None
     if raw.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if raw.ndim != 2 or raw.shape[1] != 2:
+        return np.empty((0, 2), dtype=np.int64), 0
+    weighted = raw.ndim == 2 and raw.shape[1] == 3 and raw.dtype.kind == "f"  # else neighbours?
+    if raw.ndim != 2 or (raw.shape[1] != 2 and not weighted):
         wide = raw.ndim == 2 and raw.shape[1] > 2
         remedy = (
             "keep the first two columns, weights are not used"
@@ -36,6 +39,12 @@ def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
             else "write [(0, 1), (1, 2), ...]"
         )
         raise InvalidNetwork(f"{wanted}, got shape {raw.shape}; {remedy}")
+    weights = 0
+    if weighted:
+        weights = sum(not is_one(weight) for weight in raw[:, 2].tolist())
+        raw = raw[:, :2]
+        if (raw == np.floor(raw)).all() and abs(raw).max() < 2**53:
+            raw = raw.astype(np.int64)  # they are floats only because the weights are
     if raw.dtype.kind not in "iu":
         raise InvalidNetwork(
             f"{wanted}, got {raw.dtype} such as {raw[0].tolist()}; number the nodes 0..n-1 "
@@ -45,7 +54,7 @@ def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
         raise InvalidNetwork(
             f"{wanted}, got node {raw.max()}, which does not fit in 64 signed bits"
         )
-    return raw.astype(np.int64, copy=False)
+    return raw.astype(np.int64, copy=False), weights
 
 
 def require_range(pairs: Ints, n: int) -> None:

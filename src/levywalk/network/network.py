@@ -103,7 +103,8 @@ class Network:
     ) -> Network:
         """Build a network from pairs of node numbers, in any order and direction.
 
-        Loops and repeated pairs (in either direction) are dropped, with a count in a `DataWarning`.
+        Loops, repeated pairs (in either direction) and weights (a third column, of floats) are
+        dropped, with a count in a `DataWarning`.
 
         Parameters
         ----------
@@ -121,7 +122,7 @@ class Network:
         >>> Network.from_edges([(0, 1), (1, 2), (2, 0)]).n
         3
         """
-        pairs = edge_pairs(edges)
+        pairs, weights = edge_pairs(edges)
         u, v = pairs[:, 0], pairs[:, 1]
         if n is None:
             n = int(pairs.max(initial=-1)) + 1
@@ -131,7 +132,7 @@ class Network:
                 )
         n = checks.integer("n", n)
         require_range(pairs, n)
-        return assemble(n, u, v, self_loops=self_loops, name=name)
+        return assemble(n, u, v, self_loops=self_loops, name=name, weights=weights)
 
     @classmethod
     def from_networkx(

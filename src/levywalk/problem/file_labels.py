@@ -1,4 +1,6 @@
-"""The targets of a data file as numbers: labels that are text, or two of them, become 0 and 1."""
+"""The targets of a data file as numbers: labels that are text, or two of them, become 0 and 1;
+more than two become 0, 1, 2, … for softmax regression.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from levywalk.problem.columns import some, split_list
 from levywalk.problem.raw_data import RawData
 from levywalk.remedy import typed
 
+_FEW = 20  # classes that an error lists
+
 
 def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
     """Return the targets as numbers, with labels mapped to 0 and 1."""
@@ -20,15 +24,16 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
         if raw.targets.dtype.kind in "biuf":
             return raw.targets.astype(np.float64)
         found = list(dict.fromkeys(map(str, raw.targets.tolist())))
-        two = sorted(found) if len(found) == 2 else ["no", "yes"]
-        remedy = typed(f"labels=({two[0]!r}, {two[1]!r})", f"--labels {two[0]},{two[1]}")
+        few = sorted(found) if 2 <= len(found) <= _FEW else ["no", "yes"]
+        remedy = typed(f"labels=({', '.join(map(repr, few))})", f"--labels {','.join(few)}")
+        which = "which is 0 and which is 1" if len(few) == 2 else "which are 0, 1, 2, …"
         raise InvalidData(
             f"the target {raw.target_name!r} holds text ({some(found)}), not numbers; if it is the "
-            f"label of a class, say which is 0 and which is 1, such as {remedy}"
+            f"label of a class, say {which}, such as {remedy}"
         )
     wanted = [_label(label) for label in split_list(labels)]
-    if len(wanted) not in (1, 2) or len(set(wanted)) != len(wanted):
-        raise InvalidParameter(f"labels must be one or two different labels, got {labels!r}")
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise InvalidParameter(f"labels must be different labels, got {labels!r}")
     values = np.array([_label(value) for value in raw.targets.tolist()])
     found = sorted(set(values.tolist()))
     absent = [label for label in wanted if label not in found]
@@ -40,12 +45,19 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
     if len(wanted) == 1:
         return np.asarray(values == wanted[0], dtype=np.float64)
     others = [label for label in found if label not in wanted]
+    if others and len(wanted) > 2:
+        raise InvalidData(
+            f"the target {raw.target_name!r} also has the labels {some(others)}; name them, too, "
+            "or remove these samples"
+        )
     if others:
         remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
         raise InvalidData(
             f"the target {raw.target_name!r} also has the labels {some(others)}; take one class "
             f"against all others with {remedy}"
         )
+    if len(wanted) > 2:
+        return np.array([wanted.index(value) for value in values.tolist()], dtype=np.float64)
     return np.asarray(values == wanted[1], dtype=np.float64)
 
 

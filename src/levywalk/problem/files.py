@@ -237,7 +237,8 @@ def read_data(
         The index of the first feature in a LIBSVM file; 1 by default.
     labels
         Two labels, numbers or text, such as ``(1, 2)`` or ``"no,yes"``: the first becomes 0 and the
-        second 1, and any other label is refused. One label: it becomes 1, and all others 0.
+        second 1, and any other label is refused. One label: it becomes 1, and all others 0. More
+        than two become 0, 1, 2, …, for `levywalk.Softmax`.
     intercept
         Whether to add a feature that is 1 for every sample, as last column.
     standardise

@@ -446,7 +446,7 @@ class GeneralizedLinear:
             start = stop
 
     def _rows(self, v: int) -> slice:
-        if not 0 <= v < self.n:
+        if not 0 <= v < self.n or not isinstance(v, int | np.integer):
             raise InvalidParameter(f"v must be a node in [0, {self.n - 1}], got {v!r}")
         return slice(int(self.offsets[v]), int(self.offsets[v + 1]))
 

@@ -123,4 +123,11 @@ def route(nodes: Sequence[int]) -> Route:
     >>> trace.walk[0].tolist()
     [3, 4, 0, 1, 2, 3, 4]
     """
-    return Route(nodes if isinstance(nodes, tuple) else tuple(np.asarray(nodes).tolist()))
+    if isinstance(nodes, tuple):
+        return Route(nodes)
+    try:
+        return Route(tuple(np.asarray(nodes).tolist()))
+    except TypeError:  # a single number, or None
+        raise InvalidParameter(
+            f"nodes must be a sequence of nodes, such as range(5), got {nodes!r}"
+        ) from None

@@ -133,6 +133,24 @@ def test_a_second_ctrl_c_interrupts_at_once(interrupt_after):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_callback_that_raises_keyboard_interrupt_ends_the_run_like_a_press(tmp_path):
+    file = tmp_path / "walk.npz"
+
+    def stop(at):
+        if at["step"] >= 50:
+            raise KeyboardInterrupt
+
+    options = {"record_every": 10, "callbacks": [stop], "resume": file}
+    with pytest.raises(lw.Interrupted) as caught:
+        go(200, **options)
+    partial = caught.value.partial
+    assert partial.step[-1] == 50
+    assert file.exists()
+    whole = go(200, record_every=10)
+    resumed = go(200, record_every=10, resume=file)
+    assert np.array_equal(resumed.model, whole.model)
+
+
 def test_a_handler_of_ones_own_is_left_alone():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Listening() as ctrl_c:

@@ -234,6 +234,23 @@ def test_the_first_model_is_zero_or_what_is_given():
     assert np.array_equal(rows, [[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]])
 
 
+def test_the_first_model_of_several_outputs_may_be_a_matrix():
+    rng = np.random.default_rng(0)
+    problem = lw.Softmax(
+        rng.normal(size=(40, 4)), np.arange(40) % 3, node=np.arange(40) % 20, ridge=0.1
+    )
+    matrix = rng.normal(size=(4, 3))
+
+    def model(x0, **options):
+        return go(lw.unif_rw(), problem=problem, backend="reference", x0=x0, **options).model
+
+    assert np.array_equal(model(matrix), model(matrix.ravel()))
+    pair = np.stack([matrix, -matrix])
+    assert np.array_equal(model(pair, replicas=2), model(pair.reshape(2, 12), replicas=2))
+    with pytest.raises(lw.InvalidParameter, match=r"\(12,\) or \(1, 12\) or \(4, 3\)"):
+        model(matrix.T)
+
+
 @pytest.mark.parametrize(
     "design", [lw.unif_rw(), lw.weight_rw(), lw.mixed_rw(0.5), lw.simple_rw(), lw.simple_rw(True)]
 )

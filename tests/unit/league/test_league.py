@@ -278,6 +278,8 @@ def test_a_dry_run_says_what_is_missing_and_computes_nothing(tmp_path, monkeypat
     assert told.exit_code == 0
     assert told.output.startswith("2 results, 0 of them stored; the others take about")
     assert "on 2 cores" in told.output
+    as_json = CliRunner().invoke(app, [*arguments, "--dry-run", "--json"])
+    assert json.loads(as_json.stdout).keys() == {"results", "stored", "minutes"}
     assert not list(tmp_path.iterdir())
     league({"ring": RING}, TINY, tmp_path, workers=0)
     assert (

@@ -127,6 +127,14 @@ def test_bad_edges_are_refused_with_the_reason(edges, n, message):
         Network.from_edges(edges, n)
 
 
+def test_weights_of_edges_are_dropped_with_a_count():
+    with pytest.warns(DataWarning, match="dropped 2 weights"):
+        network = Network.from_edges([(0, 1, 2.5), (1, 2, 1), (2, 0, 0.5)])
+    assert network == Network.from_edges([(0, 1), (1, 2), (2, 0)])
+    with pytest.raises(InvalidNetwork, match="got float64"):
+        Network.from_edges([(0.5, 1, 2.5)])
+
+
 def test_bad_arguments_are_refused():
     with pytest.raises(
         InvalidParameter, match="self_loops must be one of 'none', 'counted', got 'some'"

@@ -120,12 +120,14 @@ def test_labels_become_zero_and_one(write):
     assert lw.read_data(file, labels=(1, 2)).targets.tolist() == [0, 1, 0]
     assert lw.read_data(file, labels="2,1").targets.tolist() == [1, 0, 1]
     words = write("x,y\n1,no\n2,yes\n3,maybe\n")
+    assert lw.read_data(words, labels="maybe,no,yes").targets.tolist() == [1, 2, 0]
     assert lw.read_data(words, labels=["yes"]).targets.tolist() == [0, 1, 0]
     for options, said in [
-        ({}, "holds text \\('no', 'yes', 'maybe'\\), not numbers; .*labels="),
+        ({}, "holds text \\('no', 'yes', 'maybe'\\), not numbers; .*'maybe', 'no', 'yes'"),
         ({"labels": "no,yes"}, r"also has the labels 'maybe'; .* labels=\['yes'\]"),
         ({"labels": "no,si"}, "no sample has the label 'si'; the target 'y' has 'maybe'"),
-        ({"labels": "a,b,c"}, "one or two different labels"),
+        ({"labels": "a,b,a"}, "different labels"),
+        ({"labels": "a,b,c"}, "no sample has the label 'a', 'b', 'c'"),
     ]:
         with pytest.raises((InvalidData, InvalidParameter), match=said):
             lw.read_data(words, **options)

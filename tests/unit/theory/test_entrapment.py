@@ -145,5 +145,6 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(lw.InvalidParameter, match="radius"):
         lw.entrapment(network, problem, lw.weight_rw(), radius=0)
     trace = lw.run(network, problem, lw.weight_rw(), steps=10, step_size=0.01)
-    with pytest.raises(lw.InvalidParameter, match="record_walk=True"):
-        lw.entrapment(network, problem, lw.weight_rw(), trace=trace)
+    for wrong in (trace, 3):
+        with pytest.raises(lw.InvalidParameter, match="record_walk=True"):
+            lw.entrapment(network, problem, lw.weight_rw(), trace=wrong)

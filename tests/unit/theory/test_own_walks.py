@@ -74,6 +74,9 @@ def test_a_chain_on_other_states_is_refused_with_the_remedy() -> None:
     walk: Any = OwnWalk(np.full((12, 12), 1 / 12))
     with pytest.raises(lw.InvalidParameter, match=r"12 states.*6 nodes.*lw\.spectral_gap"):
         lw.transition(NETWORK, PROBLEM, walk)
+    for walk in (lw.mhda(), lw.non_backtracking()):  # on a ring, two chains that never meet
+        with pytest.raises(lw.InvalidParameter, match=r"12 states, not one per node \(6 nodes\)"):
+            lw.transition(lw.ring(6), PROBLEM, walk)
 
 
 def test_what_is_no_walk_and_what_has_two_chains_is_named() -> None:

@@ -268,3 +268,8 @@ def test_bad_input_is_named() -> None:
         lw.tune(network, problem, cost="time")
     with pytest.raises(lw.InvalidParameter, match="accuracy"):
         lw.predict(network, problem, lw.mhlj(), accuracy=0.0)
+    with pytest.raises(lw.InvalidParameter, match=r"accuracy must be a number in \(0, 1\), got 2"):
+        lw.predict(network, problem, lw.mhlj(), accuracy=2)
+    for wrong in ({"p_jumps": []}, {"p_jumps": 3}, {"mixes": ()}):
+        with pytest.raises(lw.InvalidParameter, match=r"must be a list .* such as \[0.1\], got"):
+            lw.tune(network, problem, **wrong)

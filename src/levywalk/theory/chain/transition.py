@@ -246,13 +246,13 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
             f"theory needs the walk's chain; {_name(walk)} has none (Walk.chain returned None): "
             "simulate it with lw.walk or lw.run"
         )
-    matrix = as_matrix(found)
-    if matrix.shape[0] != network.n:
+    states = np.shape(found)[0] if np.shape(found) else 0
+    if states != network.n:
         raise InvalidParameter(
-            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node "
+            f"design {_name(walk)} has a chain of {states} states, not one per node "
             f"({network.n} nodes); give the chain itself to lw.stationary or lw.spectral_gap"
         )
-    return matrix
+    return as_matrix(found)
 
 
 def _name(walk: Any) -> str:

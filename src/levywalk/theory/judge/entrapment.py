@@ -317,6 +317,10 @@ def _with_escape(
 
 
 def _with_observed(region: Region, trace: Trace) -> Region:
+    if not hasattr(trace, "walk"):
+        raise InvalidParameter(
+            f"trace must be what levywalk.run(…, record_walk=True) returns, got {trace!r}"
+        )
     if trace.walk is None:
         raise InvalidParameter("trace must contain the walk; run with record_walk=True")
     here = np.isin(trace.walk, region.nodes)

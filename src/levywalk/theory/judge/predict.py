@@ -208,7 +208,9 @@ def predict_for_chain(
 
     Without ``follow`` the limit of small steps answers, which is much faster.
     """
-    accuracy = checks.positive("accuracy", accuracy)
+    accuracy = checks.real(
+        "accuracy", accuracy, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
+    )
     setting = make_setting(network, problem, design, "theory", chain=(P, law))
     bound, law = setting.bound, setting.law
     fixed, _ = fixed_point(setting)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from levywalk import checks
+from levywalk.errors import InvalidParameter
 from levywalk.extras import needs
 from levywalk.network import Network
 from levywalk.notebook import columns_html
@@ -159,6 +160,8 @@ def tune(
     """
     checks.choice("cost", cost, ("steps", "transfers"))
     checks.choice("family", family, ("mhlj", "mixed"))
+    mixes, p_jumps = _values("mixes", mixes), _values("p_jumps", p_jumps)
+    p_distances, max_hops = _values("p_distances", p_distances), _values("max_hops", max_hops)
     if family == "mixed":
         grid = [({"mix": mix}, mixed_rw(mix)) for mix in mixes]
     else:
@@ -185,6 +188,19 @@ def tune(
         prediction=winner.prediction,
         cost_unit=cost,
     )
+
+
+def _values(name: str, values: Iterable[Any]) -> list[Any]:
+    """Return the values to try, of which there must be one."""
+    try:
+        found = list(values)
+    except TypeError:
+        found = []
+    if not found:
+        raise InvalidParameter(
+            f"{name} must be a list of at least one value, such as [0.1], got {values!r}"
+        )
+    return found
 
 
 def _screened(

@@ -1,0 +1,45 @@
+"""The one step says what is wrong with what a method of a user's own returns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+
+NETWORK, PROBLEM = lw.ring(6), lw.homogeneous(6, dim=4, seed=1)
+
+
+def own_walk(decision: object) -> lw.Walk:
+    class Own(lw.Walk):
+        name = "own"
+
+        def decide(self, view, memory, words):
+            return decision
+
+    return Own()
+
+
+def own_update(method: str, returned: object) -> lw.Update:
+    def own(self, *_):
+        return returned
+
+    return type("Own", (lw.Update,), {"name": "own", method: own})()
+
+
+def go(walk: lw.Walk, update: object = None) -> lw.Trace:
+    return lw.run(NETWORK, PROBLEM, walk, steps=3, step_size=0.1, update=update)
+
+
+@pytest.mark.parametrize("decision", [3, None, (1, 2, 3)])
+def test_a_walk_that_returns_no_decision_is_told_what_to_return(decision):
+    with pytest.raises(lw.InvalidParameter, match=r"walk own: .* must return lw.Decision\(node\)"):
+        go(own_walk(decision))
+
+
+@pytest.mark.parametrize("returned", [None, 3.0, np.float64(3.0), np.zeros(7), np.zeros((4, 1))])
+@pytest.mark.parametrize(("method", "what"), [("direction", "direction"), ("apply", "model")])
+def test_an_update_that_returns_another_shape_is_told_which(method, what, returned):
+    said = rf"update own must return a {what} of shape \(4,\), got"
+    with pytest.raises(lw.InvalidParameter, match=said):
+        go(lw.unif_rw(), own_update(method, returned))
