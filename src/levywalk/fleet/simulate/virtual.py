@@ -22,7 +22,6 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Event,
     Genesis,
@@ -37,6 +36,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.node import Node
@@ -308,7 +308,7 @@ class VirtualFleet:
             elif isinstance(effect, SetTimer):
                 machine.timer_at = effect.at
                 self._push(effect.at, v, _TIMER)
-            elif isinstance(effect, Again):
+            elif isinstance(effect, TurnRequest):
                 self._push(self.now, v, _TURN)
             else:
                 self.told.append(Told(self.now, v, effect.what, effect.about))
