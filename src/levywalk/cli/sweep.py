@@ -30,7 +30,7 @@ Example = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
 ]
-Again = Annotated[
+FreshOption = Annotated[
     bool,
     typer.Option(
         "--fresh", help="Compute all runs of this sweep again, also those that are stored."
@@ -49,7 +49,7 @@ def sweep(
     scheduler: Scheduler = None,
     as_json: Json = False,
     dry_run: DryRun = False,
-    fresh: Again = False,
+    fresh: FreshOption = False,
 ) -> None:
     """Run an experiment for every combination of the values in its sweep table.
 
