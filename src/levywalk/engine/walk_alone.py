@@ -37,7 +37,7 @@ from levywalk.version import __version__
 from levywalk.walks import Bound, Walk, as_target, is_plain_design
 
 if TYPE_CHECKING:
-    from levywalk.engine.kernels.walkers import Course
+    from levywalk.engine.kernels.walkers import StepParameters
 
 _PIECE = 1 << 16  # steps between two checks for Ctrl-C …
 _PIECE_OF_ALL = 1 << 26  # … or fewer: the limit for all replicas together
@@ -247,11 +247,15 @@ def _shares(
 
     packed, reach = tables.pack(network, bound, None, None)
 
-    def course(start: int, stop: int) -> Course:
-        return walkers.Course(np.ones(1), phase.jump_probabilities(start, stop), phase.distances())
+    def step_parameters(start: int, stop: int) -> StepParameters:
+        return walkers.StepParameters(
+            np.ones(1), phase.jump_probabilities(start, stop), phase.distances()
+        )
 
     return [
-        KernelWalkShare(record, rows, walk_keys, packed, bound.table is not None, reach, course)
+        KernelWalkShare(
+            record, rows, walk_keys, packed, bound.table is not None, reach, step_parameters
+        )
         for rows in equal_shares(replicas, threads_for(threads, steps * replicas))
     ]
 
