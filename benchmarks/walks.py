@@ -22,7 +22,7 @@ from levywalk.draws import Domain, keys
 from levywalk.engine.bind import BoundPhase
 from levywalk.engine.kernels.tables import pack
 from levywalk.engine.kernels.walkers import NEAR, StepParameters
-from levywalk.engine.threads import Pace
+from levywalk.engine.threads import StepLimit
 from levywalk.engine.walk_alone import bind_walk
 from levywalk.engine.walk_shares import KernelWalkShare, WalkNotes
 from levywalk.interruption import CtrlC
@@ -113,9 +113,9 @@ class WalkAlone:
         )
 
         def advance() -> None:
-            pace = Pace(share.done, share.done + steps, steps, CtrlC(), math.inf)
+            step_limit = StepLimit(share.done, share.done + steps, steps, CtrlC(), math.inf)
             ends = np.array([share.done + steps])
-            share.through(lambda done: None, marks=ends, pace=pace)
+            share.through(lambda done: None, marks=ends, step_limit=step_limit)
 
         return advance
 

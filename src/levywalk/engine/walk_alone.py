@@ -20,7 +20,7 @@ from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import VERSION, Domain, keys
 from levywalk.engine.bind import BoundPhase, Sites, method_of
 from levywalk.engine.prepare import check_steps, start_nodes, threads_for
-from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
+from levywalk.engine.threads import Share, StepLimit, equal_shares, side_by_side
 from levywalk.engine.walk_shares import BATCHES, KernelWalkShare, ReferenceWalkShare, WalkNotes
 from levywalk.errors import Interrupted, InvalidParameter
 from levywalk.interruption import CtrlC, Listening
@@ -271,5 +271,7 @@ def _walk(
 ) -> int:
     """Advance all walkers, each thread its own share; return the number of steps made."""
     with Bar(f"walking {name}", steps * len(shares), show=progress) as bar:
-        pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), ctrl_c, math.inf)
-        return min(side_by_side(shares, ends, pace, bar), steps)
+        step_limit = StepLimit(
+            0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), ctrl_c, math.inf
+        )
+        return min(side_by_side(shares, ends, step_limit, bar), steps)
