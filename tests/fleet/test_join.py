@@ -299,9 +299,9 @@ def test_real_nodes_are_joined(tmp_path: Path) -> None:
             eventually(lambda: after.status(PATIENCE)["step"] > step + 50)
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
-    judged = judge_folder(fleet_of(fleet.path), fleet.path)
-    assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
-    assert judged.steps > 50
+    verdict = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost
+    assert verdict.steps > 50
     lines = [line for piece in pieces(fleet.path) for line in piece.lines]
     told = [line[3:] for line in lines if isinstance(line, NewSize)]
     assert told == [(1, 4, after.manifest.mean_smoothness)]
@@ -560,5 +560,5 @@ def test_real_nodes_whose_join_was_interrupted(
             eventually(lambda: after.views(PATIENCE)[3].last is not None)
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
-    judged = judge_folder(fleet_of(fleet.path), fleet.path)
-    assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
+    verdict = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost

@@ -383,9 +383,9 @@ def test_real_nodes_of_two_tokens_are_joined(
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
     whole = fleet_of(fleet.path)
     for number in range(2):
-        judged = judge_folder(whole.of_token(number), fleet.path)
-        assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
-        assert judged.models > 50  # compared with the replay, to the bit
+        verdict = judge_folder(whole.of_token(number), fleet.path)
+        assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost
+        assert verdict.models > 50  # compared with the replay, to the bit
         lines = [line for piece in pieces(fleet.path, number) for line in piece.lines]
         used = [line[3:] for line in lines if isinstance(line, NewSize)]
         assert used == [(1, 4, after.manifest.mean_smoothness)]

@@ -81,7 +81,7 @@ class Piece(NamedTuple):
     kept: KeptMemory | None = None  # what its disk keeps of the node's memory
 
 
-class Judged(NamedTuple):
+class WalkVerdict(NamedTuple):
     """The result for a fleet that broke no invariant."""
 
     steps: int
@@ -123,7 +123,7 @@ def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
     return found
 
 
-def judge_folder(fleet: Fleet, folder: Path) -> Judged:
+def judge_folder(fleet: Fleet, folder: Path) -> WalkVerdict:
     """Check everything that a fleet has left: the logs, the losses that its status shows, and the
     errors that its nodes report. Of several tokens, this is about the fleet's own one
     (`Fleet.of_token`).
@@ -137,20 +137,20 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
     founded = Manifest.parse(Manifest.read(folder / "manifest.json").text)
     means = tuple(phase.mean_score for phase in founded.published.phases)
     first = SizeAt(founded.nodes, founded.mean_smoothness, means)
-    judged = judge(fleet, logs, first)
+    verdict = judge(fleet, logs, first)
     status = FleetFolder.open(folder).token(number).status()
     least, most = status["lost_updates"], status["lost_updates_at_most"]
     in_use = sum(1 for _ in folder.glob(f"node-*/{token_folder(Path('state'), number)}/state.db"))
     exact = len(logs) == in_use == fleet.network.n  # otherwise a disk was lost or moved away
-    if judged.lost < least or (most is not None and judged.lost > most):
+    if verdict.lost < least or (most is not None and verdict.lost > most):
         shown = f"{least} to {'any number' if most is None else most}"
-        raise Violation("report", f"{judged.lost} updates are lost, the status says {shown}")
-    if exact and least != judged.lost:
-        raise Violation("report", f"{judged.lost} updates are lost, the status says {least}")
-    return judged._replace(shown=(least, most))
+        raise Violation("report", f"{verdict.lost} updates are lost, the status says {shown}")
+    if exact and least != verdict.lost:
+        raise Violation("report", f"{verdict.lost} updates are lost, the status says {least}")
+    return verdict._replace(shown=(least, most))
 
 
-def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> Judged:
+def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> WalkVerdict:
     """Check everything about a fleet; raise `Violation` for the first error.
 
     Parameters
@@ -194,7 +194,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> J
         raise Violation(
             "report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise"
         )
-    return Judged(
+    return WalkVerdict(
         len([1 for _, line in winning if line.step < fleet.published.steps]),
         winning[-1][1].transfers if winning else 0,
         len(lineage),
