@@ -89,7 +89,7 @@ def sweep(
         if fresh or not any(other.has(key) for other in beside)
     ]
     if dry_run:
-        _plan(grid, store, missing, as_json)
+        _print_plan(grid, store, missing, as_json)
         return
     if out is None and folder != wanted:
         print(f"{wanted} holds another sweep, so this one goes to {folder}.", file=sys.stderr)
@@ -142,7 +142,7 @@ def _say(grid: Sweep, missing: list[str]) -> None:
     )
 
 
-def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) -> None:
+def _print_plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) -> None:
     """Print what would be run."""
     runs: list[dict[str, Any]] = [
         run.point.values | {"design": run.design, "stored": key not in missing}

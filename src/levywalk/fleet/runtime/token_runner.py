@@ -348,14 +348,14 @@ class TokenRunner:
             self.process.fail(NodeStoreError(str(error)))
             return
 
-        def again() -> None:
+        def open_again() -> None:
             self.process.spare.take_back()
             self.out_of_order = ""
             self._start()
             self.process.reopened()
 
         asyncio.get_running_loop().call_later(
-            min(_PAUSE, self.manifest.terms.dead_after / 4), again
+            min(_PAUSE, self.manifest.terms.dead_after / 4), open_again
         )
 
     # Calls by the process
