@@ -290,7 +290,7 @@ def test_real_nodes_are_joined(tmp_path: Path) -> None:
             assert after.manifest.mean_smoothness == pytest.approx(mean, rel=1e-12)
 
             def visited() -> bool:
-                views = after.views(PATIENCE)
+                views = after.node_views(PATIENCE)
                 sizes = [one.about["size"] for one in views]
                 return sizes == [[1, 4]] * 4 and views[3].last is not None
 
@@ -557,7 +557,7 @@ def test_real_nodes_whose_join_was_interrupted(
             found = join(FleetFolder.open(fleet.path), [0, 2], data=data, timeout=PATIENCE)
             assert (found.node, found.restarted, found.down) == (3, [0, 2], [])
             after = FleetFolder.open(fleet.path)
-            eventually(lambda: after.views(PATIENCE)[3].last is not None)
+            eventually(lambda: after.node_views(PATIENCE)[3].last is not None)
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
     verdict = judge_folder(fleet_of(fleet.path), fleet.path)

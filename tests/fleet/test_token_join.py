@@ -354,7 +354,7 @@ def test_real_nodes_of_two_tokens_are_joined(
                 patch.setattr(FleetFolder, "ask", killed)
                 with pytest.raises(KeyboardInterrupt):
                     join(fleet, [0, 2], data=data, timeout=PATIENCE)
-            sizes = [one.views(PATIENCE)[0].about["size"] for one in fleet.each]
+            sizes = [one.node_views(PATIENCE)[0].about["size"] for one in fleet.each]
             assert sizes == [[1, 4], None]
             shown = CliRunner().invoke(app, words)
             assert shown.exit_code == 0, shown.output
@@ -362,7 +362,7 @@ def test_real_nodes_of_two_tokens_are_joined(
             after = FleetFolder.open(fleet.path)
 
             def visited() -> bool:
-                views = [one.views(PATIENCE) for one in after.each]
+                views = [one.node_views(PATIENCE) for one in after.each]
                 sizes = [one.about["size"] for each in views for one in each]
                 return sizes == [[1, 4]] * 8 and all(each[3].last is not None for each in views)
 

@@ -110,7 +110,7 @@ def inspect(
         **_document(found),
     }
     if tune:
-        document["tuned"] = _tuned(graph, problem, accuracy, folder)
+        document["tuned"] = _tune_mhlj(graph, problem, accuracy, folder)
     document = finite(document)
     files = _write(found, document, folder) if folder is not None else []
     files += [folder / "tune.png"] if folder is not None and tune else []
@@ -176,7 +176,7 @@ def _document(found: Inspection) -> dict[str, Any]:
     }
 
 
-def _tuned(
+def _tune_mhlj(
     network: Network, problem: Problem, accuracy: float, folder: Path | None
 ) -> dict[str, Any]:
     """Find the best parameters of MHLJ, and draw the cost against p_jump if there is a folder."""

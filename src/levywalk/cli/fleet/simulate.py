@@ -252,10 +252,10 @@ def simulate(
     folder = writable_folder(FOLDER if out is None else out)
     virtual.run()
     if tokens == 1:
-        document, files = _written(virtual.each[0], folder)
+        document, files = _write_results(virtual.each[0], folder)
     else:
         parts = [
-            _written(one, writable_folder(folder / f"token-{number}"))
+            _write_results(one, writable_folder(folder / f"token-{number}"))
             for number, one in enumerate(virtual.each)
         ]
         document = {"tokens": [part for part, _ in parts]}
@@ -295,7 +295,7 @@ def _terms(
     )
 
 
-def _written(virtual: VirtualFleet, folder: Path) -> tuple[dict[str, Any], list[Path]]:
+def _write_results(virtual: VirtualFleet, folder: Path) -> tuple[dict[str, Any], list[Path]]:
     """Write the figure, the trace and the JSON; return what is in the JSON, and the files."""
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
