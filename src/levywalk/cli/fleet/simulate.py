@@ -205,6 +205,7 @@ def simulate(
         read_update_text,
     )
     from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.simulate.virtual import FaultKind
     from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
     from levywalk.problem.problem import MODEL_TYPES
 
@@ -245,7 +246,7 @@ def simulate(
     }
     faults = read_faults(chosen, cut, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
-    absent = {fault.node for _, fault in faults if fault.what == "join"}
+    absent = {fault.node for _, fault in faults if fault.what == FaultKind.JOIN}
     virtual = VirtualTokens(plan, signed=signed, latency=latency, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
