@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
-from levywalk.cli.options import Data, Important, SourceOptions, with_source_options
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.live.server import Player

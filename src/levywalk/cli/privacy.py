@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
-from levywalk.cli.options import Data, Important, MetricsText, SourceOptions, with_source_options
+from levywalk.cli.options import MetricsText
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from rich.console import Console

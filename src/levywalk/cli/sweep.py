@@ -11,7 +11,8 @@ import typer
 
 from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.options import Scheduler, SourceOptions, Workers, with_source_options
+from levywalk.cli.options import Scheduler, Workers
+from levywalk.cli.source_options import SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore

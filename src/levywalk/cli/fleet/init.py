@@ -20,18 +20,16 @@ from levywalk.cli.options import (
     DesignText,
     Dtype,
     FalseAlarm,
-    Important,
     Policy,
     PrivacyText,
     RenewAfter,
-    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
-    with_source_options,
 )
+from levywalk.cli.source_options import Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.terms import HandOffTerms

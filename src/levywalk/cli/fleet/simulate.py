@@ -20,22 +20,19 @@ from levywalk.cli.fleet.planned_faults import Faults, draw_faults, read_faults
 from levywalk.cli.options import (
     AvoidAfter,
     CheckUpdates,
-    Data,
     DesignText,
     Dtype,
     FalseAlarm,
-    Important,
     Policy,
     PrivacyText,
     RenewAfter,
-    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
-    with_source_options,
 )
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.terms import HandOffTerms
