@@ -15,7 +15,8 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.checking.growing import SizeAt, founded_by, size_of
-from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay

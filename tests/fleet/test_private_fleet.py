@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.checking.logs import Piece, judge, judge_folder
+from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.logs import judge, judge_folder
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent

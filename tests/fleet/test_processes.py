@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.logs import Piece, WalkVerdict, judge, judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import Piece, pieces
+from levywalk.fleet.checking.logs import WalkVerdict, judge, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
 from levywalk.fleet.checking.processes import settle

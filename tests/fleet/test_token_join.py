@@ -17,7 +17,8 @@ from levywalk.cli.main import app
 from levywalk.errors import InvalidSpec
 from levywalk.fleet.checking.faults import drawing
 from levywalk.fleet.checking.growing import SizeAt, founded_by, size_of
-from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.token_worlds import play_tokens
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay

@@ -39,6 +39,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
+from levywalk.fleet.checking.log_pieces import Piece, pieces
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
 from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
@@ -46,39 +47,25 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
     BudgetSpent,
-    HeldStatus,
     Line,
     NewGeneration,
     NewSize,
     SilentNeighbour,
 )
 from levywalk.fleet.protocol.terms import GuardianPolicy
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.several_tokens import token_folder
-from levywalk.fleet.storage.limits import ANY
-from levywalk.fleet.storage.reader import StoreReader
 from levywalk.updates import Sgd
 
 Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
-
-
-class Piece(NamedTuple):
-    """The log of one disk. A node that has lost a disk has several."""
-
-    node: int
-    lines: Sequence[Line]
-    token: Token | None = None  # the active token, or the copy, that is on the disk at the end
-    spent: int | None = None  # what its disk says that the budget of privacy has spent
-    kept: KeptMemory | None = None  # what its disk keeps of the node's memory
 
 
 class WalkVerdict(NamedTuple):
@@ -95,32 +82,6 @@ class WalkVerdict(NamedTuple):
     entries: int = 0  # of nodes' memory, compared with the replay
     generations: int = 0  # how often memory started again, on the walk that counts
     silences: int = 0  # how often a neighbour did not answer, in all branches
-
-
-def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
-    """Read all logs of a token in a fleet's folder:
-
-    ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
-    """
-    found = []
-    place = token_folder(Path("state*"), token)
-    manifest = Path(folder) / "manifest.json"
-    limits = Manifest.read(manifest).limits if manifest.exists() else ANY
-    for path in sorted(Path(folder).glob(f"node-*/{place}/state.db")):
-        node = int(path.relative_to(folder).parts[0].removeprefix("node-"))
-        with StoreReader(path.parent, limits=limits) as reading:
-            disk = reading.load()
-            copies = []
-            if disk is not None:
-                if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
-                    copies.append(disk.held.token)
-                copies += [] if disk.guarded is None else [disk.guarded.copy]
-                copies += [] if disk.final is None else [disk.final]
-            newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
-            spent = None if disk is None or disk.spent is None else disk.spent.releases
-            kept = None if disk is None else disk.memory
-            found.append(Piece(node, tuple(reading.lines()), newest, spent, kept))
-    return found
 
 
 def judge_folder(fleet: Fleet, folder: Path) -> WalkVerdict:

@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.checking.logs import WalkVerdict, judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.processes import say, settle
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.operate.folder import FleetFolder
