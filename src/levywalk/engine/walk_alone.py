@@ -138,22 +138,7 @@ def walk(
         with ctrl_c.held():
             done = _walk(shares, steps, edges, replicas, progress, design.name, ctrl_c)
             provenance = {
-                "levywalk": __version__,
-                "draws": VERSION,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-                "machine": platform.machine(),
-                "seed": int(seed),
-                "steps": steps,
-                "replicas": replicas,
-                "network": {
-                    "name": network.name,
-                    "n": network.n,
-                    "edges": network.n_edges,
-                    "self_loops": network.self_loops,
-                },
-                "design": design.describe(),
-                "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+                **_provenance(network, design, start, seed, steps, replicas),
                 "interrupted": done < steps,
                 "seconds": time.perf_counter() - began,
             }
@@ -165,6 +150,29 @@ def walk(
             if ctrl_c.requested:
                 raise Interrupted(found)
             return found
+
+
+def _provenance(
+    network: Network, design: Walk, start: Any, seed: int, steps: int, replicas: int
+) -> dict[str, Any]:
+    return {
+        "levywalk": __version__,
+        "draws": VERSION,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "seed": int(seed),
+        "steps": steps,
+        "replicas": replicas,
+        "network": {
+            "name": network.name,
+            "n": network.n,
+            "edges": network.n_edges,
+            "self_loops": network.self_loops,
+        },
+        "design": design.describe(),
+        "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+    }
 
 
 class _Flat:
