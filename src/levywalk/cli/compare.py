@@ -1,4 +1,7 @@
-"""``levywalk compare``: a tuned comparison without an experiment file; it writes that file."""
+"""``levywalk compare``: a tuned comparison without an experiment file; it writes that file.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``levywalk inspect``: judge walks before anything runs."""
+"""``levywalk inspect``: judge walks before anything runs.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

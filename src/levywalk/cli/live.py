@@ -1,4 +1,7 @@
-"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched."""
+"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched.
+
+Each option of `live` is a parameter, so that function is long.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The command line. Commands import what they need when they run, so that ``levywalk --help`` is
 fast.
+
+Each option of `run` is a parameter, so that function is long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``levywalk privacy``: what privacy costs, before a run."""
+"""``levywalk privacy``: what privacy costs, before a run.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

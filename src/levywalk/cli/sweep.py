@@ -1,4 +1,7 @@
-"""``levywalk sweep``: an experiment over a grid of values."""
+"""``levywalk sweep``: an experiment over a grid of values.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``levywalk fleet init``: create a fleet."""
+"""``levywalk fleet init``: create a fleet.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults."""
+"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ operation is rounded in the same way, in the order in which it is written.
 ====================================  ==============================================================
 
 COUNT is a constant of the compiled code. Indices are not checked.
+
+All operations are in one file, because they share the type and its registration with numba.
 """
 
 from __future__ import annotations

@@ -62,6 +62,8 @@ live  from every state, if all messages arrive from now on and no other node fai
       allow to continue without it, the walk pauses first, and ends after the operator has said that
       the guardian is gone
 ====  ==============================================================================================
+
+The file is long because these rules stand beside the search that follows them.
 """
 
 from __future__ import annotations
