@@ -20,7 +20,7 @@ from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.kernels.machine import vector_bits
 from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.tables import aligned_rows
-from levywalk.engine.kernels.walkers import ONE, Course, Tables
+from levywalk.engine.kernels.walkers import ONE, StepParameters, Tables
 from levywalk.engine.run_state import RunState
 from levywalk.engine.walk_shares import WalkNotes
 from levywalk.problem import Logistic
@@ -255,15 +255,20 @@ class WalkC:
     """Advances walkers without a model in C; their number must be a multiple of eight."""
 
     def __init__(
-        self, compiler: ReferenceC, tables: Tables, far: bool, course: Course, walk_keys: Words64
+        self,
+        compiler: ReferenceC,
+        tables: Tables,
+        far: bool,
+        step_parameters: StepParameters,
+        walk_keys: Words64,
     ) -> None:
         assert not len(tables.keep), "walk.c knows no i.i.d. sampling"
         assert len(walk_keys) % 8 == 0, "walk.c knows whole groups"
-        jumps = bool(len(course.p_jumps))
+        jumps = bool(len(step_parameters.p_jumps))
         self.function, self.tables = compiler.build_walk(far, jumps), tables
         self.halves = [np.ascontiguousarray(half) for half in expanded_keys(walk_keys).T]
-        p_jump = float(course.p_jumps[0]) if jumps else 0.0
-        distances = course.distances if jumps else np.ones(1)
+        p_jump = float(step_parameters.p_jumps[0]) if jumps else 0.0
+        distances = step_parameters.distances if jumps else np.ones(1)
         self.cuts = np.ceil(p_jump * distances * 2.0**53).astype(np.uint64)
 
     def advance(self, notes: WalkNotes, start: int, stop: int) -> None:

@@ -21,8 +21,8 @@ from benchmarks.timing import STEP, Contender, Row, absent, interleave, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine.bind import BoundPhase
 from levywalk.engine.kernels.tables import pack
-from levywalk.engine.kernels.walkers import NEAR, Course
-from levywalk.engine.threads import Pace
+from levywalk.engine.kernels.walkers import NEAR, StepParameters
+from levywalk.engine.threads import StepLimit
 from levywalk.engine.walk_alone import bind_walk
 from levywalk.engine.walk_shares import KernelWalkShare, WalkNotes
 from levywalk.interruption import CtrlC
@@ -95,7 +95,9 @@ class WalkAlone:
         self.tables, self.reach = pack(network, bound, None, None)
         published = PublishedPhase(bound.walk, bound.mean_score, lw.Constant(1.0))
         phase = BoundPhase(bound, published)
-        self.course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
+        self.step_parameters = StepParameters(
+            np.ones(1), phase.jump_probabilities(0, 1), phase.distances()
+        )
         self.keys = keys(0, Domain.WALK, range(WALKERS))
 
     def kernel(self, steps: int, notes: WalkNotes | None = None) -> Callable[[], None]:
@@ -107,13 +109,13 @@ class WalkAlone:
             self.tables,
             False,
             self.reach,
-            lambda start, stop: self.course,
+            lambda start, stop: self.step_parameters,
         )
 
         def advance() -> None:
-            pace = Pace(share.done, share.done + steps, steps, CtrlC(), math.inf)
+            step_limit = StepLimit(share.done, share.done + steps, steps, CtrlC(), math.inf)
             ends = np.array([share.done + steps])
-            share.through(lambda done: None, marks=ends, pace=pace)
+            share.through(lambda done: None, marks=ends, step_limit=step_limit)
 
         return advance
 
@@ -122,7 +124,7 @@ class WalkAlone:
     ) -> Callable[[], None]:
         """Return what takes walkers through so many steps in walk.c."""
         kept = self._notes() if notes is None else notes
-        function = WalkC(compiler, self.tables, self.reach > NEAR, self.course, self.keys)
+        function = WalkC(compiler, self.tables, self.reach > NEAR, self.step_parameters, self.keys)
         done = 0
 
         def advance() -> None:

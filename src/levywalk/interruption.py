@@ -54,13 +54,13 @@ class CtrlC:
     def pressed(self, number: int, frame: FrameType | None) -> None:
         """Note a press of Ctrl-C; this is the handler of the signal."""
         if self.requested:
-            self._again()
+            self._second_press()
         self.requested = True
         # In this file an exception would leave a section held, or the handler in place.
         if not self.holding and (frame is None or frame.f_code.co_filename != __file__):
             raise Interrupted
 
-    def _again(self) -> NoReturn:
+    def _second_press(self) -> NoReturn:
         if self._at_once is not None:
             self._at_once()
         raise Interrupted

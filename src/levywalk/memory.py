@@ -3,7 +3,8 @@
 A walk or an update declares its memory in two dicts, ``token_memory`` and ``node_memory``, which
 map a name to one of the kinds below. Everything else follows from the declaration: how much memory
 a simulation needs, what a state file contains, and what a fleet writes into its manifest, its
-messages and its files.
+messages and its files. The kinds and the arrays that follow from them are in one file, because they
+have to agree.
 
 ===============  ======================  =====================================================
 kind             where                   what

@@ -40,7 +40,7 @@ def fleets_in(folder: Path) -> list[tuple[str, str]]:
         found.append((f"log of {log.parent.relative_to(folder)}", text))
     for at in sorted({one.parent.parent for one in folder.rglob("node-*/node.log")}):
         try:
-            views = FleetFolder.open(at).views()
+            views = FleetFolder.open(at).node_views()
         except Exception as error:
             views = []
             found.append((f"disks of {at.relative_to(folder)}", repr(error)))

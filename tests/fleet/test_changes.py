@@ -13,7 +13,8 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.processes import TERMS, settle
 from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.protocol.node_step import Visit

@@ -49,7 +49,7 @@ from levywalk.fleet.protocol.records import (
 )
 from levywalk.fleet.protocol.refusals import Refusals, RefusedModels
 from levywalk.fleet.protocol.revocation import Revocation, Revocations
-from levywalk.fleet.protocol.starts import LINK, Seen, StartChain, Starts
+from levywalk.fleet.protocol.starts import LINK, NeighbourStart, StartChain, Starts
 from levywalk.fleet.protocol.tensors import (
     CHUNK,
     HEADER,
@@ -95,7 +95,7 @@ statuses = st.sampled_from(HeldStatus)
 start_links = st.binary(min_size=LINK, max_size=LINK).map(lambda link: b"\x01" + link[1:])
 past = st.lists(start_links, max_size=8).map(tuple)
 sightings = st.builds(
-    Seen,
+    NeighbourStart,
     start_links,
     st.integers(1, 2**63 - 1),
     start_links,
@@ -104,7 +104,7 @@ sightings = st.builds(
     past,
     st.booleans(),
 ) | st.sampled_from(
-    [Seen(gone=gone, owed=owed) for gone in (False, True) for owed in (False, True)]
+    [NeighbourStart(gone=gone, owed=owed) for gone in (False, True) for owed in (False, True)]
 )
 contents = arrays(np.uint8, st.integers(0, 70))
 entries = st.builds(
@@ -308,7 +308,10 @@ def test_the_format_is_what_it_was() -> None:
         ),
     ]
     measured = Measured(FIRST, 1, (0.5, math.nan))
-    seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
+    seen = {
+        3: NeighbourStart(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True),
+        5: NeighbourStart(),
+    }
     starts = (Starts(b"o" * LINK, 4, 77, "why", seen), StartChain(b"l" * 3 * LINK))
     stamped = MemoryEntry(FIRST, 4, 3, True, 1, (5, 6), np.arange(9, dtype=np.uint8))
     remembered = (

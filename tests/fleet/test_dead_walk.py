@@ -76,13 +76,14 @@ def answering(views: list[NodeView], silence: float) -> list[NodeView]:
 
 def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: Path) -> None:
     fleet, virtual = halfway(tmp_path / "fleet", 10_000, 1.5)
-    alive = fleet_status(answering(fleet.views(), 100.0), fleet.manifest, begun=True)
+    alive = fleet_status(answering(fleet.node_views(), 100.0), fleet.manifest, begun=True)
     assert "although node" in alive["stopped"]  # the model is there, and does not move
     assert (
-        fleet_status(answering(fleet.views(), 3.0), fleet.manifest, begun=True)["stopped"] is None
+        fleet_status(answering(fleet.node_views(), 3.0), fleet.manifest, begun=True)["stopped"]
+        is None
     )
     both_lost(fleet, virtual)
-    views = fleet.views()
+    views = fleet.node_views()
     assert fleet_status(answering(views, 1.0), fleet.manifest, begun=True)["stopped"] is None
     found = fleet_status(answering(views, 2.5), fleet.manifest, begun=True)
     assert "no copy of the model that could continue is left on any disk" in found["stopped"]
@@ -101,7 +102,7 @@ def test_nodes_that_do_not_run_on_this_machine_hide_no_dead_walk(tmp_path: Path)
     """Holder and guardian have lost their disks and do not run: nobody else waits for ever."""
     fleet, virtual = halfway(tmp_path / "fleet", 10_000, 1.5)
     lost = both_lost(fleet, virtual)
-    seen = fleet.views()
+    seen = fleet.node_views()
     views = [seen[v] if v in lost else one for v, one in enumerate(answering(seen, 2.5))]
     found = fleet_status(views, fleet.manifest, begun=True)
     assert found["stopped"] is not None
@@ -116,9 +117,9 @@ def test_a_guardian_that_does_not_run_is_to_be_started_and_nothing_else(tmp_path
     fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
     found = fleet.status()
     shutil.rmtree(fleet.files[found["holder"]].state)
-    views = answering(fleet.views(), 100.0)
+    views = answering(fleet.node_views(), 100.0)
     guardian = found["guardian"]
-    views[guardian] = fleet.views()[guardian]
+    views[guardian] = fleet.node_views()[guardian]
     said = fleet_status(views, fleet.manifest, begun=True)["stopped"]
     assert f"because node {guardian}, which can continue it, does not run" in said
     assert said.endswith("do: levywalk fleet up DIR")
@@ -219,7 +220,7 @@ def test_without_a_node_that_runs_nothing_is_revived(tmp_path: Path) -> None:
 
 def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
     fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
-    views = fleet.views()
+    views = fleet.node_views()
     copy = next(copy for v in fleet.files for copy in fleet.survivors(v))
     word = _signed_word(fleet, views, copy)
     keys = Identity.open(fleet.path / "node-0").signer(fleet.manifest.operator)
@@ -249,7 +250,7 @@ def test_holder_and_guardian_lose_their_disks_and_the_walk_is_revived(tmp_path: 
 
     fleet, virtual = halfway(tmp_path / "fleet", 3000, 1.5)
     both_lost(fleet, virtual)
-    before = max(token["step"] for one in fleet.views() for token in one.tokens)
+    before = max(token["step"] for one in fleet.node_views() for token in one.tokens)
     try:
         fleet.up()
         eventually(lambda: fleet.status()["stopped"])

@@ -141,7 +141,7 @@ def test_one_infinite_loss_makes_the_mean_infinite(
     diverged: tuple[FleetFolder, VirtualFleet],
 ) -> None:
     fleet, _ = diverged
-    views = fleet.views()
+    views = fleet.node_views()
     losses = [1.0, math.inf, 2.0]
     for v, value in enumerate(losses):
         more = {"loss": {"step": 1, "value": value}, "hops_per_second": None, "waits": None}

@@ -31,7 +31,7 @@ from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.operate.node_processes import FleetProblem, Starting
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Held, Known, Own
-from levywalk.fleet.protocol.starts import Seen, Starts
+from levywalk.fleet.protocol.starts import NeighbourStart, Starts
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control
@@ -659,23 +659,25 @@ def test_with_all_disks_a_branch_that_ended_between_two_nodes_is_counted_exactly
     )
     held = Token.first(np.zeros(2))._replace(epoch=high, base=17, step=90)
 
-    def disk(v: int, seen: dict[int, Seen]) -> dict[str, Any]:
+    def disk(v: int, seen: dict[int, NeighbourStart]) -> dict[str, Any]:
         starts = Starts(bytes([v]), 1, 9, "", seen)
         found = Disk(Known(high, 17), Own(1, 0, leaving=False), {}, starts=starts)
         if v == 1:
             found.held = Held("active", held, 0, NOBODY, NOBODY, 80, a)
         return describe(found)
 
-    def views(seen: dict[int, Seen]) -> list[NodeView]:
+    def views(seen: dict[int, NeighbourStart]) -> list[NodeView]:
         lines = {0: (Began(a, FIRST, 0), Began(low, a, 17), guarded), 1: (Began(high, a, 17),)}
-        whose = {0: {1: Seen(bytes([1]))}, 1: seen}
+        whose = {0: {1: NeighbourStart(bytes([1]))}, 1: seen}
         return [NodeView(v, None, False, disk(v, whose[v]), lines[v], None, None) for v in lines]
 
-    assert lost_updates(views({0: Seen(bytes([0]))}), high, 17, 20) == (39, 39)
+    assert lost_updates(views({0: NeighbourStart(bytes([0]))}), high, 17, 20) == (39, 39)
     assert lost_updates(views({}), high, 17, 20) == (39, 39)
-    again = Seen(bytes([0]), past=(bytes([9]),))  # node 0 has lost an earlier state folder
+    again = NeighbourStart(
+        bytes([0]), past=(bytes([9]),)
+    )  # node 0 has lost an earlier state folder
     assert lost_updates(views({0: again}), high, 17, 20) == (39, None)
-    assert lost_updates(views({0: Seen(bytes([9]))}), high, 17, 20) == (39, None)
+    assert lost_updates(views({0: NeighbourStart(bytes([9]))}), high, 17, 20) == (39, None)
     assert lost_updates(views({})[:1], high, 17, 20) == (39, None)  # node 1 is not here
 
 

@@ -15,7 +15,8 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.checking.growing import SizeAt, founded_by, size_of
-from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
@@ -290,7 +291,7 @@ def test_real_nodes_are_joined(tmp_path: Path) -> None:
             assert after.manifest.mean_smoothness == pytest.approx(mean, rel=1e-12)
 
             def visited() -> bool:
-                views = after.views(PATIENCE)
+                views = after.node_views(PATIENCE)
                 sizes = [one.about["size"] for one in views]
                 return sizes == [[1, 4]] * 4 and views[3].last is not None
 
@@ -299,9 +300,9 @@ def test_real_nodes_are_joined(tmp_path: Path) -> None:
             eventually(lambda: after.status(PATIENCE)["step"] > step + 50)
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
-    judged = judge_folder(fleet_of(fleet.path), fleet.path)
-    assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
-    assert judged.steps > 50
+    verdict = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost
+    assert verdict.steps > 50
     lines = [line for piece in pieces(fleet.path) for line in piece.lines]
     told = [line[3:] for line in lines if isinstance(line, NewSize)]
     assert told == [(1, 4, after.manifest.mean_smoothness)]
@@ -557,8 +558,8 @@ def test_real_nodes_whose_join_was_interrupted(
             found = join(FleetFolder.open(fleet.path), [0, 2], data=data, timeout=PATIENCE)
             assert (found.node, found.restarted, found.down) == (3, [0, 2], [])
             after = FleetFolder.open(fleet.path)
-            eventually(lambda: after.views(PATIENCE)[3].last is not None)
+            eventually(lambda: after.node_views(PATIENCE)[3].last is not None)
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
-    judged = judge_folder(fleet_of(fleet.path), fleet.path)
-    assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
+    verdict = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost

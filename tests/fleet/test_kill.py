@@ -26,7 +26,6 @@ import pytest
 import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import (
-    Again,
     Event,
     Genesis,
     Got,
@@ -36,6 +35,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import HandOffTerms
@@ -136,7 +136,7 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
                     message, _ = wire[v].take(data)
                     queue.append((effect.to, Got(v, message)))
                     failpoint("send:after")
-                elif isinstance(effect, Again):
+                elif isinstance(effect, TurnRequest):
                     queue.append((v, Turn()))
                 elif isinstance(effect, SetTimer):
                     timers[v] = effect.at

@@ -151,7 +151,7 @@ class Site:
         elif event == "machines two and three burn down, with the model and its guardian":
             for _ in range(300):  # until node 0 neither holds nor guards the model
                 self.signal(signal.SIGSTOP, *FIRST)
-                views = [fleet.views(0.05)[0] for fleet in self.nodes(*FIRST).values()]
+                views = [fleet.node_views(0.05)[0] for fleet in self.nodes(*FIRST).values()]
                 able = able_to_continue(views, winning_epoch(views))
                 if able and 0 not in able:
                     self.burn("two", "three")

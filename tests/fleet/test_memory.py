@@ -9,7 +9,8 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking.faults import draw
-from levywalk.fleet.checking.logs import Piece, judge
+from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.logs import judge
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import IgnoresLosses, ReadsTheNewestMemory
 from levywalk.fleet.checking.schedules import sweep

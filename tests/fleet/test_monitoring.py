@@ -17,7 +17,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime import metrics
 from levywalk.fleet.setup.alerts import alerts, rules_file
 from levywalk.fleet.setup.create import create
-from levywalk.fleet.setup.dashboard import panels
+from levywalk.fleet.setup.dashboard import dashboard_panels
 
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(
@@ -196,7 +196,7 @@ def test_prometheus_accepts_the_files_of_a_fleet(tmp_path):
 
 @needs_promtool
 def test_every_query_of_the_dashboard_is_one(tmp_path):
-    queries = [target["expr"] for panel in panels() for target in panel["targets"]]
+    queries = [target["expr"] for panel in dashboard_panels() for target in panel["targets"]]
     rules = [{"record": f"levywalk:q{i}", "expr": expr} for i, expr in enumerate(queries)]
     at = tmp_path / "queries.yml"
     at.write_text(json.dumps({"groups": [{"name": "all", "rules": rules}]}))
@@ -250,7 +250,7 @@ def test_every_metric_is_documented_and_no_other_is_used():
     table = "\n".join(line for line in OPERATORS.splitlines() if line.startswith("| `levywalk_"))
     documented = set(re.findall(r"levywalk_\w+", table))
     assert documented == served
-    queries = [target["expr"] for panel in panels() for target in panel["targets"]]
+    queries = [target["expr"] for panel in dashboard_panels() for target in panel["targets"]]
     used = set(re.findall(r"levywalk_\w+", " ".join([rules_file(DEAD_AFTER), *queries])))
     assert used <= served
 
@@ -258,7 +258,7 @@ def test_every_metric_is_documented_and_no_other_is_used():
 def test_panels_do_not_overlap():
     cells = [
         (x, y)
-        for panel in panels()
+        for panel in dashboard_panels()
         for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
         for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
     ]

@@ -74,7 +74,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
     fleet = FleetFolder.open(new_fleet(tmp_path_factory.mktemp("port") / "fleet"))
     fleet.up(PATIENCE)
     try:
-        eventually(lambda: all(one.about["final"] for one in fleet.views(PATIENCE)))
+        eventually(lambda: all(one.about["final"] for one in fleet.node_views(PATIENCE)))
         yield fleet
     finally:
         fleet.stop(PATIENCE, force=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.logs import Judged, judge_folder
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import nearest_half, ways_between
 from levywalk.fleet.checking.processes import TERMS, settle
@@ -74,7 +74,7 @@ def cut_for(between: Namespaces, ways: list[tuple[int, int]], seconds: float) ->
         between.heal(*way)
 
 
-def ended(live: RunningFleet) -> Judged:
+def ended(live: RunningFleet) -> WalkVerdict:
     """Wait until all nodes know of one epoch and the walk goes on in it; then judge the logs."""
     until(lambda: len({tuple(one["epoch"]) for one in live.statuses().values()}) == 1)
     until(
@@ -86,11 +86,11 @@ def ended(live: RunningFleet) -> Judged:
     until(lambda: len(live.statuses()) == live.n)
     for v in live.running():
         assert live.end(v) == 0
-    judged = judge_folder(live.fleet, live.folder)
+    verdict = judge_folder(live.fleet, live.folder)
     if live.fleet.published.remembers:  # I8 was judged, and not in vain
-        assert judged.models > 0
-        assert judged.entries > NODES
-    return judged
+        assert verdict.models > 0
+        assert verdict.entries > NODES
+    return verdict
 
 
 @pytest.mark.more
@@ -109,13 +109,13 @@ def test_links_that_flap(tmp_path, between, case):
         for i in range(FLAPS):
             a, b = edges[(5 * i) % len(edges)]
             cut_for(between, [(a, b), (b, a)], 0.25 * TERMS.dead_after)
-        judged = ended(live)
-    assert judged.steps > FLAPS
-    if judged.epochs == 1:
-        assert judged.lost == 0
+        verdict = ended(live)
+    assert verdict.steps > FLAPS
+    if verdict.epochs == 1:
+        assert verdict.lost == 0
     else:  # a node that does not get the processor for seconds is silent, too
-        assert judged.lost <= (judged.epochs - 1) * TERMS.renew_after or policy == "eager"
-    assert judged.shown == (judged.lost, judged.lost)
+        assert verdict.lost <= (verdict.epochs - 1) * TERMS.renew_after or policy == "eager"
+    assert verdict.shown == (verdict.lost, verdict.lost)
 
 
 @pytest.mark.more
@@ -149,8 +149,11 @@ def test_a_split_into_halves(tmp_path, between, case):
             live.wait(live.pulse(), PATIENCE)
         for way in ways:
             between.heal(*way)
-        judged = ended(live)
-    assert judged.epochs >= 2
+        verdict = ended(live)
+    assert verdict.epochs >= 2
     if policy == GuardianPolicy.WAIT:
-        assert judged.lost <= (judged.epochs - 1) * TERMS.renew_after
-    assert judged.shown == (judged.lost, judged.lost)  # what the operator sees is the true number
+        assert verdict.lost <= (verdict.epochs - 1) * TERMS.renew_after
+    assert verdict.shown == (
+        verdict.lost,
+        verdict.lost,
+    )  # what the operator sees is the true number

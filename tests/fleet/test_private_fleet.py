@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.checking.logs import Piece, judge, judge_folder
+from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.logs import judge, judge_folder
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
@@ -302,8 +303,8 @@ def test_the_end_of_a_budget_is_logged_once():
     for v, count in enumerate(spent(virtual)):
         ends = [line for line in virtual.logs[v] if isinstance(line, BudgetSpent)]
         assert len(ends) == (count == 24)
-    judged = judge(fleet, [Piece(v, lines) for v, lines in virtual.logs.items()])
-    assert judged.steps == 150
+    verdict = judge(fleet, [Piece(v, lines) for v, lines in virtual.logs.items()])
+    assert verdict.steps == 150
 
 
 def test_the_judge_finds_false_counts_and_changes():
@@ -557,8 +558,8 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     said = fleet_command("logs", folder).output
     assert "begins with an empty disk: no updates of 24 of its budget" in said
     assert "has spent its budget of privacy, 24 updates, and passes the model on" in said
-    judged = judge_folder(fleet_of(folder), folder)
-    assert (judged.steps, judged.models) == (100, 100)  # each change is within its bound
+    verdict = judge_folder(fleet_of(folder), folder)
+    assert (verdict.steps, verdict.models) == (100, 100)  # each change is within its bound
     trace = tmp_path / "trace.nc"
     done = fleet_command("trace", folder, "--out", trace)
     assert done.exit_code == 0, done.output

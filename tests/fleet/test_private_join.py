@@ -209,5 +209,5 @@ def test_real_nodes_with_privacy_are_joined(tmp_path: Path, kind: str) -> None:
             assert row["epsilon_spent"] == whole
         finally:
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
-    judged = judge_folder(fleet_of(fleet.path), fleet.path)
-    assert judged[2:4] == (1, 0)
+    verdict = judge_folder(fleet_of(fleet.path), fleet.path)
+    assert verdict[2:4] == (1, 0)

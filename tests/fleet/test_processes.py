@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.logs import Judged, Piece, judge, judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import Piece, pieces
+from levywalk.fleet.checking.logs import WalkVerdict, judge, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
 from levywalk.fleet.checking.processes import settle
@@ -70,7 +71,7 @@ def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
     return logged(live.folder / f"node-{v}")
 
 
-def ended(live: RunningFleet) -> Judged:
+def ended(live: RunningFleet) -> WalkVerdict:
     """End all nodes that run, and judge what they have left."""
     until(
         lambda: len(live.statuses()) == len(live.running())
@@ -96,12 +97,12 @@ def test_random_faults(alive, network, seed):
         while faults < 12:
             faults += havoc.strike()
         havoc.lose("holder")
-        judged = ended(live)
+        verdict = ended(live)
     except Violation as broken:
         pytest.fail("\n".join([f"seed {seed}: {broken}", *havoc.tally.story]))
-    assert judged.steps > faults  # each was followed by an update
-    assert judged.epochs > 1  # the last one by a new epoch
-    assert judged.models > 0
+    assert verdict.steps > faults  # each was followed by an update
+    assert verdict.epochs > 1  # the last one by a new epoch
+    assert verdict.models > 0
 
 
 @pytest.mark.more
@@ -123,8 +124,8 @@ def test_one_node_is_lost_for_good(alive, role):
         said = [line for u in live.neighbours(lost) for line in told(live, u)]
         assert {line["neighbour"] for line in said if line["event"] == "process is dead"} == {lost}
         assert [line["guardian"] for line in said if line["event"] == "guardian gone"] == [lost]
-    judged = ended(live)
-    assert judged.lost <= live.fleet.terms.renew_after
+    verdict = ended(live)
+    assert verdict.lost <= live.fleet.terms.renew_after
 
 
 @pytest.mark.more
@@ -153,7 +154,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
 
     until(has_said)
     live.wait(live.pulse(), PATIENCE)
-    judged = ended(live)
+    verdict = ended(live)
     logs = pieces(live.folder)
     by = next(
         line
@@ -169,8 +170,8 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     ]
     assert [line.lost for line in archived] == [len(made)]
     # On a busy machine others may be considered dead as well: what they lose comes on top of it.
-    assert judged.lost >= judged.reported >= len(made)
-    assert judged.epochs > 2 or judged.lost == len(made)
+    assert verdict.lost >= verdict.reported >= len(made)
+    assert verdict.epochs > 2 or verdict.lost == len(made)
 
 
 @pytest.mark.more
@@ -186,9 +187,9 @@ def test_a_lost_disk(alive):
     live.wait(since, PATIENCE)
     logs = [live.folder / f"node-{u}" / "node.log" for u in live.neighbours(holder)]
     until(lambda: all("lost its disk" in log.read_text() for log in logs))
-    judged = ended(live)
+    verdict = ended(live)
     assert len([piece for piece in pieces(live.folder) if piece.node == holder]) == 2
-    assert judged.lost <= live.fleet.terms.renew_after
+    assert verdict.lost <= live.fleet.terms.renew_after
 
 
 @pytest.mark.more
@@ -353,9 +354,9 @@ def moved(logs: list[Piece], step: int) -> list[Piece]:
 @pytest.mark.parametrize("regenerated", [False, True])
 def test_the_judge_finds_nothing_in_good_logs(regenerated):
     fleet, logs = logs_of(regenerated)
-    judged = judge(fleet, logs)
-    assert (judged.steps, judged.epochs) == (300, 1 + regenerated)
-    assert judged.models >= 100
+    verdict = judge(fleet, logs)
+    assert (verdict.steps, verdict.epochs) == (300, 1 + regenerated)
+    assert verdict.models >= 100
 
 
 @pytest.mark.parametrize(
@@ -472,8 +473,8 @@ def test_the_judge_counts_a_branch_that_eager_or_the_operator_may_make():
     token = logs_of()[1][0].token
     assert token is not None
     word = Archived(token._replace(epoch=began.parent), REVIVED, began.epoch, 0)
-    judged = judge(fleet, [*kept, fork[0], fork[1]._replace(lines=[word, *fork[1].lines])])
-    assert (judged.lost, judged.revived) == (1, 1)
+    verdict = judge(fleet, [*kept, fork[0], fork[1]._replace(lines=[word, *fork[1].lines])])
+    assert (verdict.lost, verdict.revived) == (1, 1)
 
 
 def test_the_judge_finds_a_wrong_report():

@@ -11,7 +11,6 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Gone,
     Got,
@@ -21,6 +20,7 @@ from levywalk.fleet.protocol.events import (
     Send,
     Start,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -390,8 +390,8 @@ def test_after_a_burst_others_are_heard() -> None:
     for turn in (1, 2):
         effects = node.receive(Turn(), 0.0)
         assert node.made == 3
-        persist, again = (effect for effect in effects if isinstance(effect, Persist | Again))
+        persist, again = (effect for effect in effects if isinstance(effect, Persist | TurnRequest))
         assert persist.slots["held"].token.hops == TOKEN.hops + 3 * turn
         assert persist.slots["held"].status == "active"
-        assert again == Again()
+        assert again == TurnRequest()
         assert not sent(effects, Renew)

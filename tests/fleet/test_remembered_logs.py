@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.logs import Piece, judge
+from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.logs import judge
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.kept_memory import EPOCHS, NODE_LOST, KeptMemory
 from levywalk.fleet.protocol.lineage import MOST_ANCESTORS

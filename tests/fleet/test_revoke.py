@@ -152,7 +152,7 @@ def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:
         near = [(victim + 1) % 4, (victim + 3) % 4]
 
         def out() -> bool:
-            views = fleet.views(PATIENCE)
+            views = fleet.node_views(PATIENCE)
             edges = [views[u].about["edges"][str(victim)] for u in near]
             return not any(edge["up"] or edge["connected"] for edge in edges)
 
@@ -172,7 +172,7 @@ def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:
 
 
 def edge_of(fleet: FleetFolder, node: int, to: int) -> dict[str, bool]:
-    found: dict[str, bool] = fleet.views(PATIENCE)[node].about["edges"][str(to)]
+    found: dict[str, bool] = fleet.node_views(PATIENCE)[node].about["edges"][str(to)]
     return found
 
 

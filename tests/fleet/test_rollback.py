@@ -57,7 +57,7 @@ from levywalk.fleet.protocol.records import HeldStatus, RegisterValue
 from levywalk.fleet.protocol.starts import (
     KEPT_LINKS,
     LINK,
-    Seen,
+    NeighbourStart,
     StartChain,
     Starts,
     disagreement,
@@ -177,7 +177,9 @@ def test_a_chain_is_bounded_and_its_old_part_is_believed():
 
 def test_a_neighbour_remembers_earlier_folders():
     first, second = b"1" * LINK, b"2" * LINK
-    seen = Seen().after(Greeting(first, 1, first, 7)).after(Greeting(second, 1, second, 3))
+    seen = (
+        NeighbourStart().after(Greeting(first, 1, first, 7)).after(Greeting(second, 1, second, 3))
+    )
     assert (seen.origin, seen.commits, seen.past) == (second, 3, (first,))
     assert seen.told(Greeting(first, 2, first + b"3" * LINK, 9)).replaced
     assert seen.told(Greeting(b"4" * LINK, 1, b"4" * LINK, 0)).number == 0  # a new one
@@ -503,10 +505,10 @@ def test_nobody_waits_for_the_answer_of_a_node_that_has_lied():
 
 def test_starts_are_written_and_read():
     seen = {
-        1: Seen(b"1" * LINK, 3, b"2" * LINK, 99, False, (b"3" * LINK, b"4" * LINK)),
-        7: Seen(gone=True),
-        8: Seen(owed=True),
-        9: Seen(b"1" * LINK, 3, b"2" * LINK, 99, True, (), True),
+        1: NeighbourStart(b"1" * LINK, 3, b"2" * LINK, 99, False, (b"3" * LINK, b"4" * LINK)),
+        7: NeighbourStart(gone=True),
+        8: NeighbourStart(owed=True),
+        9: NeighbourStart(b"1" * LINK, 3, b"2" * LINK, 99, True, (), True),
     }
     for starts in (
         Starts(b"o" * LINK, 1, 0, "", {}),

@@ -196,7 +196,7 @@ def test_a_running_node_takes_new_keys_and_its_neighbours_learn_them(tmp_path: P
         assert shown(fleet.files[1]) not in (first, "")
         assert not fleet.files[0].key.exists()
         fleet = FleetFolder.open(fleet.path)
-        views = lambda: fleet.views(PATIENCE)  # noqa: E731
+        views = lambda: fleet.node_views(PATIENCE)  # noqa: E731
         eventually(lambda: all(e["up"] for one in views() for e in one.about["edges"].values()))
         eventually(lambda: fleet.status(PATIENCE)["step"] > step + 100)
         assert [row["rotation"] for row in fleet.status(PATIENCE)["nodes"]] == [1, 1, 1]

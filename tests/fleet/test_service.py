@@ -11,7 +11,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking import service
-from levywalk.fleet.checking.logs import Judged
+from levywalk.fleet.checking.logs import WalkVerdict
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.service import Kill, Service
 from levywalk.fleet.checking.violation import Violation
@@ -34,14 +34,14 @@ def test_new_keys_revoked_nodes_and_new_ones_while_nodes_are_killed(tmp_path: Pa
     def enough(rounds: int, kills: list[Kill]) -> bool:
         return rounds > 0 and sum(bool(one.during) for one in kills) >= DURING
 
-    found, kills, judged = service.served(folder, random.Random(3), 3.0, enough, 1.5)
+    found, kills, verdict = service.served(folder, random.Random(3), 3.0, enough, 1.5)
     assert sum(bool(one.during) for one in kills) >= DURING
     assert len(found.joined) >= 2
     assert found.revoked
     assert found.rotated >= NODES
-    assert judged.steps > 30
-    assert judged.models > 10
-    assert judged.lost <= RENEW * len(found.revoked)
+    assert verdict.steps > 30
+    assert verdict.models > 10
+    assert verdict.lost <= RENEW * len(found.revoked)
 
 
 # What the check itself would notice
@@ -97,11 +97,11 @@ def test_lost_updates_of_others_than_revoked_nodes_are_an_error(
 ) -> None:
     """The fleet is a real one that never runs; what its disks say is invented."""
     folder = settle(tmp_path / "fleet", lw.ring(6), seed=1)
-    judged = Judged(100, 50, 2, 3, 0, 30)
+    verdict = WalkVerdict(100, 50, 2, 3, 0, 30)
     monkeypatch.setattr(service.FleetFolder, "up", lambda *_: [])
     monkeypatch.setattr(service.Operator, "goes_on", lambda *_: None)
     monkeypatch.setattr(service.Killer, "run", lambda self: None)
-    monkeypatch.setattr(service, "judge_folder", lambda *_: judged)
+    monkeypatch.setattr(service, "judge_folder", lambda *_: verdict)
     by = Counter({4: 3})
     monkeypatch.setattr(service, "who_lost", lambda *_: by)
 
@@ -113,7 +113,7 @@ def test_lost_updates_of_others_than_revoked_nodes_are_an_error(
     by = Counter({4: 2})
     with pytest.raises(Violation, match="not revoked"):
         service.served(folder, random.Random(1), 1.0, enough, 1.0)
-    judged, by = judged._replace(lost=0), Counter()
+    verdict, by = verdict._replace(lost=0), Counter()
     assert service.served(folder, random.Random(1), 1.0, enough, 1.0)[2].lost == 0
 
 
@@ -125,7 +125,7 @@ def test_wrong_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_summary_tells_kills_and_losses() -> None:
     found = Service(joined=[20], revoked=[7], rotated=3, said=["fleet join: error"])
     kills = [Kill(3, "join", True), Kill(4, "rotate", False), Kill(5, "", False)]
-    text = service.summary(found, kills, Judged(1200, 700, 1, 0, 0, 400), 20, 120.0)
+    text = service.summary(found, kills, WalkVerdict(1200, 700, 1, 0, 0, 400), 20, 120.0)
     values = [line.rsplit("  ", 1) for line in text.splitlines()]
     told = {one[0].strip(): one[1].strip() for one in values if len(one) == 2}
     assert told["kills while a command ran, of nodes that it was about"] == "2, 1"

@@ -9,13 +9,13 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking import soak
-from levywalk.fleet.checking.logs import Judged, judge_folder
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.running_fleet import RunningFleet
 from tests.limits import PATIENCE
 from tests.limits import eventually as until
 
-GOOD = Judged(1200, 700, 5, 7, 4, 400, 0, (4, 67))
+GOOD = WalkVerdict(1200, 700, 5, 7, 4, 400, 0, (4, 67))
 
 
 def test_the_summary_says_what_was_lost_and_what_was_shown():
@@ -71,9 +71,9 @@ def test_a_walk_whose_copies_are_lost_says_so_and_is_revived(tmp_path: Path):
         for v in live.running():
             until(lambda v=v: live.is_fenced(v) is not None)
             assert live.end(v) == 0
-        judged = judge_folder(live.fleet, live.folder)
+        verdict = judge_folder(live.fleet, live.folder)
     assert run.found.revived == 1
-    assert judged.revived == 1
+    assert verdict.revived == 1
     assert "fleet revive" in run.found.said[0]
-    assert judged.shown[0] <= judged.lost
-    assert judged.shown[1] is None  # nobody can know what the lost disks held
+    assert verdict.shown[0] <= verdict.lost
+    assert verdict.shown[1] is None  # nobody can know what the lost disks held

@@ -17,7 +17,8 @@ from levywalk.cli.main import app
 from levywalk.errors import InvalidSpec
 from levywalk.fleet.checking.faults import drawing
 from levywalk.fleet.checking.growing import SizeAt, founded_by, size_of
-from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import judge_folder
 from levywalk.fleet.checking.token_worlds import play_tokens
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay
@@ -354,7 +355,7 @@ def test_real_nodes_of_two_tokens_are_joined(
                 patch.setattr(FleetFolder, "ask", killed)
                 with pytest.raises(KeyboardInterrupt):
                     join(fleet, [0, 2], data=data, timeout=PATIENCE)
-            sizes = [one.views(PATIENCE)[0].about["size"] for one in fleet.each]
+            sizes = [one.node_views(PATIENCE)[0].about["size"] for one in fleet.each]
             assert sizes == [[1, 4], None]
             shown = CliRunner().invoke(app, words)
             assert shown.exit_code == 0, shown.output
@@ -362,7 +363,7 @@ def test_real_nodes_of_two_tokens_are_joined(
             after = FleetFolder.open(fleet.path)
 
             def visited() -> bool:
-                views = [one.views(PATIENCE) for one in after.each]
+                views = [one.node_views(PATIENCE) for one in after.each]
                 sizes = [one.about["size"] for each in views for one in each]
                 return sizes == [[1, 4]] * 8 and all(each[3].last is not None for each in views)
 
@@ -383,9 +384,9 @@ def test_real_nodes_of_two_tokens_are_joined(
             FleetFolder.open(fleet.path).stop(PATIENCE, force=True)
     whole = fleet_of(fleet.path)
     for number in range(2):
-        judged = judge_folder(whole.of_token(number), fleet.path)
-        assert judged[2:4] == (1, 0)  # one epoch, and nothing lost
-        assert judged.models > 50  # compared with the replay, to the bit
+        verdict = judge_folder(whole.of_token(number), fleet.path)
+        assert verdict[2:4] == (1, 0)  # one epoch, and nothing lost
+        assert verdict.models > 50  # compared with the replay, to the bit
         lines = [line for piece in pieces(fleet.path, number) for line in piece.lines]
         used = [line[3:] for line in lines if isinstance(line, NewSize)]
         assert used == [(1, 4, after.manifest.mean_smoothness)]

@@ -15,7 +15,6 @@ from levywalk.fleet.checking.mutants import (
 )
 from levywalk.fleet.checking.small_fleets import SMALL_FLEETS
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Gone,
     Got,
@@ -23,6 +22,7 @@ from levywalk.fleet.protocol.events import (
     Persist,
     Start,
     Timer,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -147,7 +147,7 @@ def test_the_model_stays_once_the_guardian_has_withdrawn_the_choice(three: Three
     (withdrawn,) = sent(effects, Withdrawn)
     effects = three.answer(withdrawn)
     assert Notice("stayed", {"to": three.to}) in effects
-    assert Again() in effects
+    assert TurnRequest() in effects
     assert (three.holder.disk.held.status, three.holder.disk.held.to) == ("active", NOBODY)
     late = three.ask(release)  # which was on its way all the time
     assert sent(late, Released) == []

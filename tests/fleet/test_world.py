@@ -45,7 +45,7 @@ def test_seeds_differ():
 
 def test_a_schedule_is_written_and_read():
     for seed in range(50):
-        assert FaultSchedule.read(draw(seed).written()) == draw(seed)
+        assert FaultSchedule.read(draw(seed).to_json()) == draw(seed)
 
 
 @pytest.mark.more

@@ -38,7 +38,7 @@ def go(problem: Any, **more: Any) -> lw.Trace:
 
 def stopped(monkeypatch: pytest.MonkeyPatch, problem: Any, pieces: int, **how: Any) -> lw.Trace:
     """Return what a run has done that Ctrl-C ends after so many pieces of seven steps."""
-    original, count = DRIVE.Pace.until, 0
+    original, count = DRIVE.StepLimit.until, 0
 
     def until(self: Any, t: int, goal: int) -> int:
         nonlocal count
@@ -51,7 +51,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, problem: Any, pieces: int, **how: A
     with monkeypatch.context() as patch:
         patch.setattr(DRIVE, "_PIECE", 7)
         patch.setattr(DRIVE, "_PIECE_SECONDS", 1e6)
-        patch.setattr(DRIVE.Pace, "until", until)
+        patch.setattr(DRIVE.StepLimit, "until", until)
         with pytest.raises(lw.Interrupted) as raised:
             go(problem, **how)
     partial = raised.value.partial

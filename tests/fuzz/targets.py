@@ -18,7 +18,7 @@ from scipy import sparse
 
 import levywalk as lw
 from levywalk.cli.main import app
-from levywalk.cli.options import Data, SourceOptions, with_source_options
+from levywalk.cli.source_options import Data, SourceOptions, with_source_options
 from levywalk.contents import content_limit, size_of_text
 from levywalk.experiments import shorthand
 from levywalk.experiments.folder_report import theory_beside

@@ -637,8 +637,8 @@ def theory_entrapment() -> Results:
         report = lw.entrapment(network, problem, DESIGNS[name], trace=trace)
         part = {
             "score": report.score,
-            "gap": report.gap.value,
-            "uniform_gap": report.uniform_gap.value,
+            "gap": report.spectral_gap.value,
+            "uniform_gap": report.uniform_spectral_gap.value,
         }
         for i, region in enumerate(report.regions):
             numbers = (

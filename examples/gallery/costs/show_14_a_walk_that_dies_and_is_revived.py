@@ -62,7 +62,7 @@ print(f"update {status['step']}, at node {status['holder']}, guarded by {status[
 
 for node in status["nodes"]:
     os.kill(node["pid"], signal.SIGSTOP)
-views = fleet.views()
+views = fleet.node_views()
 lost = able_to_continue(views, winning_epoch(views))
 for node in views:
     os.kill(node.pid, signal.SIGKILL if node.id in lost else signal.SIGCONT)

@@ -1,4 +1,7 @@
-"""``levywalk compare``: a tuned comparison without an experiment file; it writes that file."""
+"""``levywalk compare``: a tuned comparison without an experiment file; it writes that file.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,9 @@ import typer
 
 from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
 from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, folder_for
-from levywalk.cli.options import (
-    CostsText,
-    Data,
-    Important,
-    MetricsText,
-    PrivacyText,
-    RankBy,
-    SourceOptions,
-    typed_command,
-    with_source_options,
-)
+from levywalk.cli.options import CostsText, MetricsText, PrivacyText, RankBy, typed_command
 from levywalk.cli.report import write_on_one_core
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 FOLDER = "levywalk-compare"
 EXAMPLES = """Examples:

@@ -132,11 +132,11 @@ class _Watch:
             presses += signals.count(signal.SIGINT)
             if presses > 1:
                 self._ending.at_once()
-            if presses and not self._seen():
+            if presses and not self._press_is_handled():
                 self._ending.at_once()
         os.close(reading)
 
-    def _seen(self) -> bool:
+    def _press_is_handled(self) -> bool:
         """Return whether the main thread has seen the first press, or will after what it holds."""
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:

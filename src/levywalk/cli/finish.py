@@ -65,9 +65,9 @@ def carry_out(
     states = StateFolder(folder / FOLDER)
     if fresh:
         states.remove()
-    elif states.found():
+    elif states.exists():
         print(f"Resuming from {states.folder}. --fresh starts from the beginning.", file=sys.stderr)
-    if not states.found():
+    if not states.exists():
         mark(folder, spec)
     try:
         result = execute(spec, place, resume=states.folder)
@@ -76,7 +76,7 @@ def carry_out(
     except ResumeError as error:
         raise ResumeError(f"{error}; or give --fresh, or another --out") from None
     except LevywalkError:
-        if not states.found():
+        if not states.exists():
             unmark(folder)  # nothing was begun
         raise
     result = replace(result, command=ran)

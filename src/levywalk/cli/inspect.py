@@ -1,4 +1,7 @@
-"""``levywalk inspect``: judge walks before anything runs."""
+"""``levywalk inspect``: judge walks before anything runs.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
-from levywalk.cli.options import Data, Important, SourceOptions, with_source_options
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.experiments.inspect import Inspection
@@ -110,7 +113,7 @@ def inspect(
         **_document(found),
     }
     if tune:
-        document["tuned"] = _tuned(graph, problem, accuracy, folder)
+        document["tuned"] = _tune_mhlj(graph, problem, accuracy, folder)
     document = finite(document)
     files = _write(found, document, folder) if folder is not None else []
     files += [folder / "tune.png"] if folder is not None and tune else []
@@ -176,7 +179,7 @@ def _document(found: Inspection) -> dict[str, Any]:
     }
 
 
-def _tuned(
+def _tune_mhlj(
     network: Network, problem: Problem, accuracy: float, folder: Path | None
 ) -> dict[str, Any]:
     """Find the best parameters of MHLJ, and draw the cost against p_jump if there is a folder."""

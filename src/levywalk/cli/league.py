@@ -1,4 +1,7 @@
-"""`levywalk league`."""
+"""`levywalk league`.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

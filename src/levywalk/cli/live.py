@@ -1,4 +1,7 @@
-"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched."""
+"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched.
+
+Each option of `live` is a parameter, so that function is long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
-from levywalk.cli.options import Data, Important, SourceOptions, with_source_options
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.live.server import Player

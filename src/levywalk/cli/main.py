@@ -1,5 +1,7 @@
 """The command line. Commands import what they need when they run, so that ``levywalk --help`` is
 fast.
+
+Each option of `run` is a parameter, so that function is long.
 """
 
 from __future__ import annotations
@@ -25,18 +27,11 @@ from levywalk.cli.inspect import inspect
 from levywalk.cli.league import league
 from levywalk.cli.live import EXAMPLES as LIVE_EXAMPLES
 from levywalk.cli.live import explain, live
-from levywalk.cli.options import (
-    CostsText,
-    MetricsText,
-    PrivacyText,
-    RankBy,
-    SourceOptions,
-    typed_command,
-    with_source_options,
-)
+from levywalk.cli.options import CostsText, MetricsText, PrivacyText, RankBy, typed_command
 from levywalk.cli.privacy import PRIVACY_EXAMPLES, privacy
 from levywalk.cli.report import report, write_on_one_core
 from levywalk.cli.reproduce import reproduce
+from levywalk.cli.source_options import SourceOptions, with_source_options
 from levywalk.cli.sweep import sweep
 from levywalk.errors import LevywalkError
 from levywalk.printable import printable

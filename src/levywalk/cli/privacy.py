@@ -1,4 +1,7 @@
-"""``levywalk privacy``: what privacy costs, before a run."""
+"""``levywalk privacy``: what privacy costs, before a run.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
-from levywalk.cli.options import Data, Important, MetricsText, SourceOptions, with_source_options
+from levywalk.cli.options import MetricsText
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from rich.console import Console

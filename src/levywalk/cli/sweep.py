@@ -1,4 +1,7 @@
-"""``levywalk sweep``: an experiment over a grid of values."""
+"""``levywalk sweep``: an experiment over a grid of values.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ import typer
 
 from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.options import Scheduler, SourceOptions, Workers, with_source_options
+from levywalk.cli.options import Scheduler, Workers
+from levywalk.cli.source_options import SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore
@@ -30,7 +34,7 @@ Example = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
 ]
-Again = Annotated[
+FreshOption = Annotated[
     bool,
     typer.Option(
         "--fresh", help="Compute all runs of this sweep again, also those that are stored."
@@ -49,7 +53,7 @@ def sweep(
     scheduler: Scheduler = None,
     as_json: Json = False,
     dry_run: DryRun = False,
-    fresh: Again = False,
+    fresh: FreshOption = False,
 ) -> None:
     """Run an experiment for every combination of the values in its sweep table.
 
@@ -89,7 +93,7 @@ def sweep(
         if fresh or not any(other.has(key) for other in beside)
     ]
     if dry_run:
-        _plan(grid, store, missing, as_json)
+        _print_plan(grid, store, missing, as_json)
         return
     if out is None and folder != wanted:
         print(f"{wanted} holds another sweep, so this one goes to {folder}.", file=sys.stderr)
@@ -142,7 +146,7 @@ def _say(grid: Sweep, missing: list[str]) -> None:
     )
 
 
-def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) -> None:
+def _print_plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) -> None:
     """Print what would be run."""
     runs: list[dict[str, Any]] = [
         run.point.values | {"design": run.design, "stored": key not in missing}

@@ -21,7 +21,7 @@ from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import RunProgress, StateFile
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
-from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
+from levywalk.engine.threads import Share, StepLimit, equal_shares, side_by_side
 from levywalk.engine.tokens import together
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import CtrlC, Listening
@@ -79,8 +79,8 @@ def drive(
             while so_far.done < plan.steps and failed is None:
                 goal = observer.until(so_far.done)
                 marks = job.checkpoints[: int(np.searchsorted(job.checkpoints, goal)) + 1]
-                pace = Pace(so_far.done, goal, _piece(job), ctrl_c, deadline)
-                so_far.done = side_by_side(walks, marks, pace, bar)
+                step_limit = StepLimit(so_far.done, goal, _piece(job), ctrl_c, deadline)
+                so_far.done = side_by_side(walks, marks, step_limit, bar)
                 so_far.seconds = before + time.perf_counter() - began
                 failed = _looked(observer, so_far.done, ctrl_c)
                 ends = so_far.done == plan.steps or ctrl_c.requested or failed is not None

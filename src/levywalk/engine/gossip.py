@@ -123,11 +123,11 @@ def gossip(
         metrics, measure_metrics, problem, sgd(), models[0], count * problem.n, marks
     )
     began = time.perf_counter()
-    seen = _Seen.before(marks, plan)
-    failed = _iterate(RULES[method](made, models), seen, problem, models)
-    if seen.diverged_at >= 0:
+    record = _GossipRecord.before(marks, plan)
+    failed = _iterate(RULES[method](made, models), record, problem, models)
+    if record.diverged_at >= 0:
         warnings.warn(
-            f"the gossip diverged at iteration {seen.diverged_at}; give a smaller step_size",
+            f"the gossip diverged at iteration {record.diverged_at}; give a smaller step_size",
             DivergedWarning,
             stacklevel=2,
         )
@@ -141,7 +141,7 @@ def gossip(
         "seconds": time.perf_counter() - began,
     }
     vectors = 2 if method == "tracking" else 1
-    trace = _trace(network, problem, count, made, seen, vectors, spent, told)
+    trace = _trace(network, problem, count, made, record, vectors, spent, told)
     if failed is not None:
         failed.partial = trace
         raise failed
@@ -149,7 +149,7 @@ def gossip(
 
 
 @dataclass
-class _Seen:
+class _GossipRecord:
     """What is recorded at the checkpoints."""
 
     marks: Ints
@@ -161,7 +161,7 @@ class _Seen:
     diverged_at: int = -1
 
     @classmethod
-    def before(cls, marks: Ints, plan: MetricPlan | None) -> _Seen:
+    def before(cls, marks: Ints, plan: MetricPlan | None) -> _GossipRecord:
         """Return the record before the first iteration."""
         count = 0 if plan is None else len(plan.functions)
         return cls(
@@ -194,14 +194,14 @@ def _trace(
     problem: Problem,
     iterations: int,
     made: Gossip,
-    seen: _Seen,
+    record: _GossipRecord,
     vectors: int,
     costs: Costs | None,
     told: dict[str, Any],
 ) -> Trace:
     """Return the trace; a message carries one vector or two."""
     message = vectors * made.dtype.itemsize * problem.dim
-    transfers = (seen.marks * (2 * network.n_edges * made.rounds))[None]
+    transfers = (record.marks * (2 * network.n_edges * made.rounds))[None]
     provenance = {
         "levywalk": __version__,
         "numpy": np.__version__,
@@ -220,18 +220,18 @@ def _trace(
         },
         "problem": {"kind": type(getattr(problem, "named", problem)).__name__, "dim": problem.dim},
         "design": {"name": f"gossip ({told['update']})", "local": True, "recipe": None},
-        "disagreement": [float(value) for value in seen.disagreement],
+        "disagreement": [float(value) for value in record.disagreement],
         **told,
     }
     seconds = None
     if costs is not None:
         holders = nodes_with_data(network, problem)
-        seconds = gossip_time(network, costs, made.rounds, message, seen.marks, holders)[None]
+        seconds = gossip_time(network, costs, made.rounds, message, record.marks, holders)[None]
     return Trace(
-        step=seen.marks,
-        distance2=seen.errors[None, 0],
-        excess_loss=seen.errors[None, 1],
-        loss=seen.errors[None, 2],
+        step=record.marks,
+        distance2=record.errors[None, 0],
+        excess_loss=record.errors[None, 1],
+        loss=record.errors[None, 2],
         hops=transfers.copy(),
         transfers=transfers,
         bytes=transfers * message,
@@ -239,15 +239,15 @@ def _trace(
         visits=None,
         walk=None,
         final_node=np.full(1, -1),
-        model=seen.last[None],
-        diverged_at=np.array([seen.diverged_at]),
+        model=record.last[None],
+        diverged_at=np.array([record.diverged_at]),
         switched_at=np.full(1, -1),
         target=np.full(network.n, 1.0 / network.n),
         optimum=optimum_of(problem),
         provenance=provenance,
         time=seconds,
         node_names=network.given_names,
-        **seen.told(),
+        **record.told(),
     )
 
 
@@ -400,34 +400,34 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
 
 
 def _iterate(
-    rule: Iterator[Floats], seen: _Seen, problem: Problem, models: Floats
+    rule: Iterator[Floats], record: _GossipRecord, problem: Problem, models: Floats
 ) -> CallbackError | None:
     """Go through all checkpoints and record what is seen of the mean model.
 
     Returns the error if a metric fails; the record then ends at its checkpoint.
     """
-    optimum, plan = optimum_of(problem), seen.plan
+    optimum, plan = optimum_of(problem), record.plan
     least = np.nan if optimum is None else _loss(problem, optimum)
-    seen.last, k = models.mean(axis=0), 0
+    record.last, k = models.mean(axis=0), 0
     with np.errstate(over="ignore", invalid="ignore"):
-        for i, mark in enumerate(seen.marks.tolist()):
+        for i, mark in enumerate(record.marks.tolist()):
             while k < mark:
                 models = next(rule)
                 k += 1
             mean = models.mean(axis=0)
             if not np.isfinite(models).all():
-                seen.diverged_at = k
+                record.diverged_at = k
                 return None
-            seen.last = mean
+            record.last = mean
             loss = _loss(problem, mean)
             distance2 = np.nan if optimum is None else float(np.sum((mean - optimum) ** 2))
-            seen.errors[:, i] = distance2, loss - least, loss
-            seen.disagreement[i] = np.sqrt(((models - mean) ** 2).sum(axis=1).max())
+            record.errors[:, i] = distance2, loss - least, loss
+            record.disagreement[i] = np.sqrt(((models - mean) ** 2).sum(axis=1).max())
             if plan is not None and i in plan.columns:
                 try:
-                    seen.metrics[:, i] = plan.values(mean[None], np.ones(1, np.bool_), mark)[0]
+                    record.metrics[:, i] = plan.values(mean[None], np.ones(1, np.bool_), mark)[0]
                 except CallbackError as error:
-                    seen.until(i + 1)
+                    record.until(i + 1)
                     return error
     return None
 

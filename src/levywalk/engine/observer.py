@@ -87,7 +87,7 @@ class Observer:
     def _call(self, column: int, done: int) -> None:
         for callback in self.job.callbacks:
             try:
-                callback(self.seen(column))
+                callback(self.checkpoint_values(column))
             except Exception as error:  # a user's function may raise anything
                 called = getattr(callback, "__name__", type(callback).__name__)
                 raise CallbackError(
@@ -95,7 +95,7 @@ class Observer:
                     "what was done is in `.partial`"
                 ) from error
 
-    def seen(self, column: int) -> dict[str, Any]:
+    def checkpoint_values(self, column: int) -> dict[str, Any]:
         """Return what callbacks are told at a checkpoint: plain numbers, text and arrays."""
         job, record = self.job, self.record
         distance2, excess, loss = (record.errors[:, i, column].copy() for i in range(3))

@@ -1,4 +1,7 @@
-"""Check every argument of a run and bind its design, before anything large is allocated."""
+"""Check every argument of a run and bind its design, before anything large is allocated.
+
+`prepare` is long because it takes every argument of a run and checks one after another.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from levywalk.progress import Bar
 _LOOK = 0.1  # seconds between two updates of the progress bar
 
 
-class Pace:
+class StepLimit:
     """The step up to which all threads may walk.
 
     This is the last step of the run; after Ctrl-C or a deadline, it is the furthest step that a
@@ -54,12 +54,12 @@ class Share(ABC):
 
     done = 0  # steps
 
-    def through(self, report: Callable[[int], None], *, marks: Ints, pace: Pace) -> None:
-        """Walk through the remaining marks, or to an earlier step if ``pace`` limits it."""
+    def through(self, report: Callable[[int], None], *, marks: Ints, step_limit: StepLimit) -> None:
+        """Walk through the remaining marks, or to an earlier step if ``step_limit`` limits it."""
         while self.done < marks[-1]:
             column = int(np.searchsorted(marks, self.done, side="right"))  # of the next mark
             goals = self.goals(marks, column)
-            stop = pace.until(self.done, min(int(goals[-1]), self.done + self.most_steps()))
+            stop = step_limit.until(self.done, min(int(goals[-1]), self.done + self.most_steps()))
             if stop == self.done:
                 return
             # If a piece ends between two marks, its result is written to the column of the next
@@ -95,15 +95,15 @@ def equal_shares(replicas: int, threads: int) -> list[slice]:
     return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
-def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
+def side_by_side(shares: Sequence[Share], marks: Ints, step_limit: StepLimit, bar: Bar) -> int:
     """Advance all shares through the marks and return the step that they reached.
 
     If there are several shares, each has its own thread.
 
     The calling thread shows their progress and receives Ctrl-C.
     """
-    with _while_compiling(bar.show, pace.ctrl_c):
-        return _side_by_side(shares, marks, pace, bar)
+    with _while_compiling(bar.show, step_limit.ctrl_c):
+        return _side_by_side(shares, marks, step_limit, bar)
 
 
 def _while_compiling(show: bool, ctrl_c: CtrlC) -> AbstractContextManager[None]:
@@ -115,14 +115,14 @@ def _while_compiling(show: bool, ctrl_c: CtrlC) -> AbstractContextManager[None]:
     return compiling.watched(show, ctrl_c) if compiling else nullcontext()
 
 
-def _side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
+def _side_by_side(shares: Sequence[Share], marks: Ints, step_limit: StepLimit, bar: Bar) -> int:
     if len(shares) == 1:
-        shares[0].through(bar.advance, marks=marks, pace=pace)
-        return pace.limit
+        shares[0].through(bar.advance, marks=marks, step_limit=step_limit)
+        return step_limit.limit
     with ThreadPoolExecutor(len(shares)) as pool:
         shown = sum(share.done for share in shares)
         pending = {
-            pool.submit(share.through, lambda steps: None, marks=marks, pace=pace)
+            pool.submit(share.through, lambda steps: None, marks=marks, step_limit=step_limit)
             for share in shares
         }
         while pending:
@@ -132,4 +132,4 @@ def _side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) ->
             shown = done
             for future in finished:
                 future.result()
-    return pace.limit
+    return step_limit.limit

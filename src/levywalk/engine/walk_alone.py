@@ -20,7 +20,7 @@ from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import VERSION, Domain, keys
 from levywalk.engine.bind import BoundPhase, Sites, method_of
 from levywalk.engine.prepare import check_steps, start_nodes, threads_for
-from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
+from levywalk.engine.threads import Share, StepLimit, equal_shares, side_by_side
 from levywalk.engine.walk_shares import BATCHES, KernelWalkShare, ReferenceWalkShare, WalkNotes
 from levywalk.errors import Interrupted, InvalidParameter
 from levywalk.interruption import CtrlC, Listening
@@ -37,7 +37,7 @@ from levywalk.version import __version__
 from levywalk.walks import Bound, Walk, as_target, is_plain_design
 
 if TYPE_CHECKING:
-    from levywalk.engine.kernels.walkers import Course
+    from levywalk.engine.kernels.walkers import StepParameters
 
 _PIECE = 1 << 16  # steps between two checks for Ctrl-C …
 _PIECE_OF_ALL = 1 << 26  # … or fewer: the limit for all replicas together
@@ -138,22 +138,7 @@ def walk(
         with ctrl_c.held():
             done = _walk(shares, steps, edges, replicas, progress, design.name, ctrl_c)
             provenance = {
-                "levywalk": __version__,
-                "draws": VERSION,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-                "machine": platform.machine(),
-                "seed": int(seed),
-                "steps": steps,
-                "replicas": replicas,
-                "network": {
-                    "name": network.name,
-                    "n": network.n,
-                    "edges": network.n_edges,
-                    "self_loops": network.self_loops,
-                },
-                "design": design.describe(),
-                "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+                **_provenance(network, design, start, seed, steps, replicas),
                 "interrupted": done < steps,
                 "seconds": time.perf_counter() - began,
             }
@@ -165,6 +150,29 @@ def walk(
             if ctrl_c.requested:
                 raise Interrupted(found)
             return found
+
+
+def _provenance(
+    network: Network, design: Walk, start: Any, seed: int, steps: int, replicas: int
+) -> dict[str, Any]:
+    return {
+        "levywalk": __version__,
+        "draws": VERSION,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "seed": int(seed),
+        "steps": steps,
+        "replicas": replicas,
+        "network": {
+            "name": network.name,
+            "n": network.n,
+            "edges": network.n_edges,
+            "self_loops": network.self_loops,
+        },
+        "design": design.describe(),
+        "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+    }
 
 
 class _Flat:
@@ -247,11 +255,15 @@ def _shares(
 
     packed, reach = tables.pack(network, bound, None, None)
 
-    def course(start: int, stop: int) -> Course:
-        return walkers.Course(np.ones(1), phase.jump_probabilities(start, stop), phase.distances())
+    def step_parameters(start: int, stop: int) -> StepParameters:
+        return walkers.StepParameters(
+            np.ones(1), phase.jump_probabilities(start, stop), phase.distances()
+        )
 
     return [
-        KernelWalkShare(record, rows, walk_keys, packed, bound.table is not None, reach, course)
+        KernelWalkShare(
+            record, rows, walk_keys, packed, bound.table is not None, reach, step_parameters
+        )
         for rows in equal_shares(replicas, threads_for(threads, steps * replicas))
     ]
 
@@ -267,5 +279,7 @@ def _walk(
 ) -> int:
     """Advance all walkers, each thread its own share; return the number of steps made."""
     with Bar(f"walking {name}", steps * len(shares), show=progress) as bar:
-        pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), ctrl_c, math.inf)
-        return min(side_by_side(shares, ends, pace, bar), steps)
+        step_limit = StepLimit(
+            0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), ctrl_c, math.inf
+        )
+        return min(side_by_side(shares, ends, step_limit, bar), steps)

@@ -22,7 +22,7 @@ from levywalk.step import Travelling, moved, passed
 from levywalk.trace.walk_record import WalkRecord
 
 if TYPE_CHECKING:
-    from levywalk.engine.kernels.walkers import Course, Scratch, Tables
+    from levywalk.engine.kernels.walkers import Scratch, StepParameters, Tables
 
 BATCHES = 200  # of consecutive steps, for the observable
 
@@ -122,13 +122,13 @@ class KernelWalkShare(Share):
         tables: Tables,
         iid: bool,
         reach: int,
-        course: Callable[[int, int], Course],
+        step_parameters: Callable[[int, int], StepParameters],
     ) -> None:
         from levywalk.engine.kernels import walkers
         from levywalk.engine.kernels.machine import shape
         from levywalk.engine.kernels.tables import parts_of, widths_of
 
-        self.record, self.tables, self.course = record, tables, course
+        self.record, self.tables, self.step_parameters = record, tables, step_parameters
         case = (0, False, False, iid, reach)
         parts = parts_of(rows.start, rows.stop, widths_of(0, walkers.WALK, iid))
         self.parts = [
@@ -136,16 +136,16 @@ class KernelWalkShare(Share):
                 walkers.compiled_walkers(walkers.WALK, width, shape().chunk, *case),
                 part,
                 expanded_keys(walk_keys[part]),
-                walkers.scratch(tables, course(0, 1), width),
+                walkers.scratch(tables, step_parameters(0, 1), width),
             )
             for width, part in parts
         ]
 
     def advance(self, marks: Ints, column: int) -> None:
         """Walk to the last of the marks."""
-        course = self.course(self.done, int(marks[-1]))
+        step_parameters = self.step_parameters(self.done, int(marks[-1]))
         for compiled, part, part_keys, scratch in self.parts:
-            self._advance(compiled, part, part_keys, scratch, marks, column, course)
+            self._advance(compiled, part, part_keys, scratch, marks, column, step_parameters)
 
     def _advance(
         self,
@@ -155,7 +155,7 @@ class KernelWalkShare(Share):
         scratch: Scratch,
         marks: Ints,
         column: int,
-        course: Course,
+        step_parameters: StepParameters,
     ) -> None:
         from levywalk.engine.kernels.walkers import Diary, Rows
 
@@ -186,7 +186,7 @@ class KernelWalkShare(Share):
             record.square[part],
             totals,
         )
-        compiled(rows, seen, self.done, marks, self.tables, course, diary, scratch)
+        compiled(rows, seen, self.done, marks, self.tables, step_parameters, diary, scratch)
         record.node[part], record.hops[part] = seen.node[:, -1], seen.hops[:, -1]
         record.transfers[part] = seen.transfers[:, -1]
         if record.observable.size:

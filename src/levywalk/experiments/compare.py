@@ -1,5 +1,8 @@
 """`compare`: several designs on one network and problem, each at the step size that suits it
 best.
+
+`compare` is long because each option is a parameter, and because all of them are checked before the
+first walk.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def theory_beside(
     with Bar("theory", len(results.traces), show=progress) as bar:
         for name in results.traces:
             try:
-                rows[name], note = _judged(results, network, problem, name, designs[name])
+                rows[name], note = _theory_row(results, network, problem, name, designs[name])
                 notes += [note] if note else []
             except LevywalkError as error:
                 notes.append(f"{name} is left out: {error}")
@@ -224,7 +224,7 @@ def _walks_of(
     return network, problem, walks
 
 
-def _judged(
+def _theory_row(
     results: Comparison, network: Network, problem: Problem, name: str, design: Walk
 ) -> tuple[dict[str, Any], str]:
     if not isinstance(design, Design):

@@ -68,14 +68,14 @@ class Judgement:
         steps = "unknown" if self.prediction is None else value_text(self.prediction.steps)
         return (
             f"Judgement({self.entrapment.design}: entrapment score {self.entrapment.score:.3g}, "
-            f"right gap {self.entrapment.gap.value:.3g}, predicted steps {steps})"
+            f"right spectral gap {self.entrapment.spectral_gap.value:.3g}, predicted steps {steps})"
         )
 
     def _repr_html_(self) -> str:
         guess = self.prediction
         rows: list[tuple[str, object]] = [
             ("entrapment score", self.entrapment.score),
-            ("right spectral gap", self.entrapment.gap.value),
+            ("right spectral gap", self.entrapment.spectral_gap.value),
             ("total variation distance from the target", self.total_variation),
             ("predicted steps", None if guess is None else guess.steps),
             ("are they trusted?", None if guess is None else guess.verdict),
@@ -169,10 +169,10 @@ class Inspection:
                     "conductance": worst.conductance,
                     "target": worst.target,
                     "mass": worst.mass,
-                    "spectral_gap": trap.gap.value,
-                    "spectral_gap_trusted": trap.gap.trusted,
-                    "spectral_gap_method": trap.gap.method,
-                    "spectral_gap_error": trap.gap.relative_error,
+                    "spectral_gap": trap.spectral_gap.value,
+                    "spectral_gap_trusted": trap.spectral_gap.trusted,
+                    "spectral_gap_method": trap.spectral_gap.method,
+                    "spectral_gap_error": trap.spectral_gap.relative_error,
                     "stationary_method": trap.law.method,
                     "stationary_error": trap.law.error,
                     "total_variation": found.total_variation,
@@ -229,7 +229,7 @@ def inspect(
     """
     designs = designs or {design.name: design for design in (unif_rw(), weight_rw(), mhlj())}
     judged: dict[str, Judgement] = {}
-    uniform_gap = spectral_gap(transition(network, problem, unif_rw()))
+    uniform_spectral_gap = spectral_gap(transition(network, problem, unif_rw()))
     with Bar("judging designs", len(designs), show=progress) as bar:
         for name, given in designs.items():
             design = require_design(network, problem, given)
@@ -238,7 +238,7 @@ def inspect(
             found = stationary_report(P)
             judged[name] = Judgement(
                 entrapment=entrapment_of_chain(
-                    network, problem, design, P, found, uniform_gap=uniform_gap
+                    network, problem, design, P, found, uniform_spectral_gap=uniform_spectral_gap
                 ),
                 total_variation=total_variation(target, found.law),
                 law=found.law,

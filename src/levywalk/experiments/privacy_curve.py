@@ -142,7 +142,7 @@ def privacy_curve(
             if budget is not None:
                 privacy = Privacy.calibrated(clip=clip, budget=budget, updates=cap, **settings)
             short = SHORT if privacy is None else PRIVATE_SHORT
-            size = given or _tuned(
+            size = given or _best_step_size(
                 network, problem, design, ranking, unit, privacy=privacy, replicas=2, **common
             )
             trace = run(
@@ -204,7 +204,7 @@ def _between_nodes(
     }
 
 
-def _tuned(
+def _best_step_size(
     network: Network,
     problem: Problem,
     design: Walk,

@@ -21,7 +21,7 @@ class StateFolder:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     unfinished = StateFolder(folder)
-    ...     unfinished.file("WeightRW", "run").name, unfinished.found()
+    ...     unfinished.file("WeightRW", "run").name, unfinished.exists()
     ('WeightRW-7619709c-run.npz', False)
     """
 
@@ -47,7 +47,7 @@ class StateFolder:
             self.folder / f"{readable}-{hashlib.sha256(design.encode()).hexdigest()[:8]}-{part}.npz"
         )
 
-    def found(self) -> bool:
+    def exists(self) -> bool:
         """Return whether there is anything to resume from."""
         return any(self.folder.glob("*.npz"))
 

@@ -172,7 +172,7 @@ def tune_step_size(
     """
     step = checkpoints_of(steps, record_every)
 
-    def try_out(exponents: tuple[int, ...]) -> dict[int, _Judged]:
+    def try_out(exponents: tuple[int, ...]) -> dict[int, _StepSizeScore]:
         values = tuning_values(
             network,
             problem,
@@ -185,26 +185,26 @@ def tune_step_size(
             **options,
         )
         level = None if ranking.accuracy is None else ranking.oriented(ranking.accuracy)
-        judged = (_Judged(step, of_size, level) for of_size in values)
-        return dict(zip(exponents, judged, strict=True))
+        scores = (_StepSizeScore(step, of_size, level) for of_size in values)
+        return dict(zip(exponents, scores, strict=True))
 
     found = search_step_sizes(
         try_out,
         lambda tried: {min(tried, key=lambda k: tried[k].limits)},
-        lambda judged: not math.isfinite(judged.error),
+        lambda score: not math.isfinite(score.error),
     )
     shares = _shares(list(found.values()))
     return tuple(
         Trial(
             size,
             size * unit,
-            judged.steps,
-            ranking.oriented(judged.error),
-            judged.limits[0],
-            judged.limits[1],
+            score.steps,
+            ranking.oriented(score.error),
+            score.limits[0],
+            score.limits[1],
             float(share),
         )
-        for size, judged, share in zip(
+        for size, score, share in zip(
             relative_sizes(list(found)), found.values(), shares, strict=True
         )
     )
@@ -224,7 +224,7 @@ def best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: (trial.steps_limit, trial.error_limit))
 
 
-class _Judged:
+class _StepSizeScore:
     """One step size of `compare`: the steps and the error at the end, of the mean over walks and of
     bootstrap samples of the walks. All step sizes have the same samples.
     """
@@ -241,7 +241,7 @@ class _Judged:
         self.limits: Score = most(self.steps_draws), most(self.error_draws)
 
 
-def _shares(tried: Sequence[_Judged]) -> Floats:
+def _shares(tried: Sequence[_StepSizeScore]) -> Floats:
     """Return how often each step size would have been chosen with other tuning walks.
 
     In each draw the limits of a step size are moved by as much as the draw differs from the mean

@@ -69,7 +69,7 @@ class Competition:
         chosen_first, first_steps = list(chosen), list(tuned_steps)
         tried: dict[float, Floats] = {}
         if tunable:
-            tried = self.tuned()
+            tried = self.tuning_scores()
             chosen, tuned_steps = self.chosen(tried)
             chosen_first, first_steps = chosen, tuned_steps
             if self.told["first"]:
@@ -117,7 +117,7 @@ class Competition:
             self.instances[seed] = network, problem_of(self.told["problem"], network.n, seed)
         return self.instances[seed]
 
-    def tuned(self) -> dict[float, Floats]:
+    def tuning_scores(self) -> dict[float, Floats]:
         """Return, by step size, the steps to each accuracy, the error at the end, the steps after
         which half of the walks have had each accuracy, and the steps to a part of each accuracy:
         the worst over the tuning instances.

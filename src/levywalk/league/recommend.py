@@ -259,7 +259,7 @@ def _estimated(
         if walk != "depth_first_tour" and seen.repeats >= _SAME_LAPS:
             swings = seen.cover >= _TO_AND_FRO * n
             size, loose, tight = (_POINT_SAGA["depth_first_tour"] if swings else _ALIKE)[kind]
-        worse = (1.0 + math.sqrt(_condition(problem) / n)) / (1.0 + math.sqrt(_KAPPA[kind]))
+        worse = (1.0 + math.sqrt(_condition_number(problem) / n)) / (1.0 + math.sqrt(_KAPPA[kind]))
         transfers = max(
             n * math.sqrt(worse) * _between(loose, tight, accuracy),
             seen.cover * _between(*_COVERS, accuracy),
@@ -319,7 +319,7 @@ def _between(loose: float, tight: float, accuracy: float) -> float:
     return max(loose + (tight - loose) * (digits - 3.0) / 3.0, loose / 6.0)
 
 
-def _condition(problem: Problem) -> float:
+def _condition_number(problem: Problem) -> float:
     """Return κ = max L_v / μ, at most a number that keeps estimates finite."""
     strong = float(getattr(problem, "strong_convexity", 0.0) or 0.0)
     largest = float(np.max(np.asarray(problem.smoothness)))

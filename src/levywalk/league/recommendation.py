@@ -49,7 +49,10 @@ class Recommendation:
         return f"{self.walk}+{self.update.name}"
 
     def __repr__(self) -> str:
-        return f"Recommendation({self.pair}, step_size={self.step_size:.3g}: {self.why})"
+        return (
+            f"Recommendation({self.pair}, step_size={self.step_size:.3g}, "
+            f"estimate={self.estimate:.3g})"
+        )
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [

@@ -91,7 +91,7 @@ class FleetPlayer:
 
     def _look(self) -> dict[str, Any]:
         began = time.perf_counter()
-        views = self.fleet.views(_PATIENCE)
+        views = self.fleet.node_views(_PATIENCE)
         begun = self.fleet.begun if isinstance(self.fleet, FleetFolder) else has_begun(views)
         status = fleet_status(views, self.fleet.manifest, begun=begun)
         self._took = time.perf_counter() - began

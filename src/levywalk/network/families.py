@@ -147,7 +147,7 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
     Examples
     --------
     >>> erdos_renyi(1000, 0.01, seed=1)
-    Network('erdos_renyi(1000, 0.01)', n=1000, edges=..., self_loops='none')
+    Network('erdos_renyi(1000, 0.01)', n=1000, n_edges=..., self_loops='none')
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     p = checks.probability("p", p)

@@ -97,7 +97,7 @@ def read_network(
     ...     _ = file.write_text("# who knows whom\n10 20\n20 35\n")
     ...     network = read_network(file)
     >>> network
-    Network('friends.txt', n=3, edges=2, self_loops='none')
+    Network('friends.txt', n=3, n_edges=2, self_loops='none')
     >>> network.labels
     array([10, 20, 35])
     """

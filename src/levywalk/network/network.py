@@ -71,7 +71,7 @@ class Network:
     --------
     >>> network = Network.from_edges([(0, 1), (1, 2)], name="little path")
     >>> network
-    Network('little path', n=3, edges=2, self_loops='none')
+    Network('little path', n=3, n_edges=2, self_loops='none')
     >>> network.degree
     array([1, 2, 1])
     >>> network.with_self_loops("counted").degree
@@ -383,7 +383,7 @@ class Network:
 
     def __repr__(self) -> str:
         return (
-            f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, "
+            f"Network({self.name!r}, n={self.n}, n_edges={self.n_edges}, "
             f"self_loops={self.self_loops!r})"
         )
 
@@ -426,7 +426,7 @@ def from_clean(
     Examples
     --------
     >>> from_clean(3, np.array([0, 1]), np.array([1, 2]), self_loops="none", name="path(3)")
-    Network('path(3)', n=3, edges=2, self_loops='none')
+    Network('path(3)', n=3, n_edges=2, self_loops='none')
     """
     checks.choice("self_loops", self_loops, SELF_LOOPS)
     require_some(n, u.size, name)

@@ -65,15 +65,15 @@ def pairwise_rho(
     waiting: dict[int, list[tuple[float, float]]] = {}
     for t, v in enumerate(walk.tolist()):
         if v == observer:
-            _seen(found, waiting, clock[t])
+            _add_costs(found, waiting, clock[t])
         elif updates[t]:
             waiting.setdefault(v, []).append((clock[t], shift[t]))
     if observer < 0:
-        _seen(found, waiting, clock[len(walk)])
+        _add_costs(found, waiting, clock[len(walk)])
     return found
 
 
-def _seen(found: Floats, waiting: dict[int, list[tuple[float, float]]], now: float) -> None:
+def _add_costs(found: Floats, waiting: dict[int, list[tuple[float, float]]], now: float) -> None:
     """Add what the updates since the last view cost, now that the model is seen."""
     for v, made in waiting.items():
         found[v] += 0.5 * hull_cost(made, now)

@@ -271,7 +271,7 @@ class DifferentiableProblem:
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, "
+            f"{type(self).__name__}(n={self.n}, dim={self.dim}, n_samples={self.n_samples}, "
             f"dtype={self.dtype})"
         )
 

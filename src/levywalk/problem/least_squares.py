@@ -43,7 +43,7 @@ class LeastSquares(GeneralizedLinear):
     --------
     >>> problem = LeastSquares([[1.0], [2.0], [2.0]], [1.0, 2.0, 4.0], node=[0, 1, 1])
     >>> problem
-    LeastSquares(n=2, dim=1, samples=3, ridge=0.0)
+    LeastSquares(n=2, dim=1, n_samples=3, ridge=0.0)
     >>> problem.smoothness, problem.optimum
     (array([2., 8.]), array([1.4]))
     >>> problem.local_gradient(1, [0.0]), problem.local_gradient(1, [0.0], samples=[1, 1])

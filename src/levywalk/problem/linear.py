@@ -86,7 +86,7 @@ class GeneralizedLinear:
     >>> import levywalk as lw
     >>> problem = GeneralizedLinear([[1.0], [2.0]], [1.0, 0.0], lw.losses.least_squares())
     >>> problem, problem.smoothness
-    (GeneralizedLinear(n=2, dim=1, samples=2, ridge=0.0), array([2., 8.]))
+    (GeneralizedLinear(n=2, dim=1, n_samples=2, ridge=0.0), array([2., 8.]))
 
     A network of five nodes of which only nodes 1 and 4 have data:
 
@@ -215,7 +215,7 @@ class GeneralizedLinear:
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, "
+            f"{type(self).__name__}(n={self.n}, dim={self.dim}, n_samples={self.n_samples}, "
             f"ridge={self.ridge!r}{f', l1={self.l1!r}' if self.l1 else ''})"
         )
 

@@ -237,7 +237,7 @@ def problem_of(
     --------
     >>> import levywalk as lw
     >>> problem_of([[1.0], [2.0]], [1, 0], lw.losses.squared_hinge())
-    SquaredHinge(n=2, dim=1, samples=2, ridge=0.0)
+    SquaredHinge(n=2, dim=1, n_samples=2, ridge=0.0)
     """
     given = (features, targets, node, ridge, idle)
     if type(loss) is SoftmaxLoss:

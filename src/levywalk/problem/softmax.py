@@ -55,7 +55,7 @@ class Softmax(GeneralizedLinear):
     >>> features = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 2.5]]
     >>> problem = lw.Softmax(features, ["cat", "dog", "cat", "eel"], ridge=0.1)
     >>> problem
-    Softmax(n=4, dim=6, samples=4, ridge=0.1)
+    Softmax(n=4, dim=6, n_samples=4, ridge=0.1)
     >>> problem.classes
     array(['cat', 'dog', 'eel'], dtype='<U3')
     >>> problem.matrix(problem.optimum).shape, problem.predict(problem.optimum, [[1.0, 9.0]])

@@ -25,28 +25,31 @@ class Evidence:
 
     effort: Effort
     runner: Runner
-    _tuned: dict[Any, TunedStepSizes] = field(default_factory=dict)
+    _step_sizes: dict[Any, TunedStepSizes] = field(default_factory=dict)
     _others: dict[Any, OtherChoices] = field(default_factory=dict)
     _reports: dict[Any, ReportedWalks] = field(default_factory=dict)
     _mixed: dict[Any, BestMix] = field(default_factory=dict)
 
-    def tuned(self, scene: Scene, design: Section) -> TunedStepSizes:
+    def tuned_step_sizes(self, scene: Scene, design: Section) -> TunedStepSizes:
         """Return what tuning found for a design."""
         key = (scene.name, repr(sorted(design.items())))
-        if key not in self._tuned:
-            self._tuned[key] = tune(scene, design, self.effort, self.runner)
-        return self._tuned[key]
+        if key not in self._step_sizes:
+            self._step_sizes[key] = tune(scene, design, self.effort, self.runner)
+        return self._step_sizes[key]
 
     def other_choices(self, scene: Scene, design: Section, accuracy: float) -> OtherChoices:
         """Return which step sizes other tuning instances would have chosen, and the steps there."""
         key = (scene.name, repr(sorted(design.items())), accuracy)
         if key not in self._others:
-            self._others[key] = self.tuned(scene, design).other_choices(accuracy)
+            self._others[key] = self.tuned_step_sizes(scene, design).other_choices(accuracy)
         return self._others[key]
 
     def relative(self, scene: Scene, design: Section) -> list[float]:
         """Return the tuned γL* for each accuracy."""
-        return [self.tuned(scene, design).relative(accuracy) for accuracy in self.effort.accuracies]
+        return [
+            self.tuned_step_sizes(scene, design).relative(accuracy)
+            for accuracy in self.effort.accuracies
+        ]
 
     def walks(self, scene: Scene, design: Section, start: str = "uniform") -> ReportedWalks:
         """Return the reported walks of a design at its tuned step sizes."""
@@ -90,7 +93,7 @@ class Evidence:
         """Return what one relative step size for all instances costs a design: on the tuning
         instances, the steps at the chosen one over those at the instance's own best.
         """
-        tuned = self.tuned(scene, design)
+        tuned = self.tuned_step_sizes(scene, design)
         own = np.min([tuned.steps(accuracy, k) for k in tuned.errors], axis=0)
         return ratio(tuned.steps(accuracy, tuned.best(accuracy)), own, level=level)
 
@@ -127,7 +130,7 @@ class Evidence:
         """
         key = (scene.name, accuracy)
         if key not in self._mixed:
-            tuned = {mix: self.tuned(scene, mixed_rw(mix)) for mix in self.effort.mixes}
+            tuned = {mix: self.tuned_step_sizes(scene, mixed_rw(mix)) for mix in self.effort.mixes}
             self._mixed[key] = best_mix(tuned, accuracy)
         return self._mixed[key]
 

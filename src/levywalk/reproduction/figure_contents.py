@@ -100,14 +100,14 @@ def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
     few = drawn(evidence.effort)
     accuracy = evidence.effort.accuracies[-1]
 
-    def tuned(design: Section) -> Shown:
+    def at_tuned_size(design: Section) -> Shown:
         if design in METHODS.values():
             return evidence.walks(scene, design, recipe.start), -1
         return report(
             scene,
             design,
             few,
-            [evidence.tuned(scene, design).relative(accuracy)],
+            [evidence.tuned_step_sizes(scene, design).relative(accuracy)],
             evidence.runner,
             start=recipe.start,
         ), 0
@@ -123,7 +123,7 @@ def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
 
     columns = {
         f"tuned for error {accuracy:g}": {
-            name: tuned(design) for name, design in recipe.designs.items()
+            name: at_tuned_size(design) for name, design in recipe.designs.items()
         },
         "theory’s: γL* = 1": at(1.0),
         f"common: γL̄ = {paper.COMMON:g}": at(paper.COMMON, of="mean"),

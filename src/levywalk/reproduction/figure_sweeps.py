@@ -62,7 +62,7 @@ def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     The step sizes are those that tuning finds best for one of these accuracies; of them, for each
     accuracy, the one whose median over the reported instances is least.
     """
-    tuned = evidence.tuned(scene_of(name), design)
+    tuned = evidence.tuned_step_sizes(scene_of(name), design)
     sizes = sorted({tuned.relative(accuracy) for accuracy in figure_recipes.EPSILONS})
     walks = report(scene_of(name), design, swept(evidence.effort), sizes, evidence.runner)
     found: dict[str, list[tuple[Floats, ...]]] = {"steps": [], "transfers": []}

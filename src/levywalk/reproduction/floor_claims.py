@@ -132,7 +132,7 @@ def claim_7(evidence: Evidence) -> Claim:
         row = f"{method} on {graph}, γL* = {size:g}"
         constant = Cell(
             row, ("constant p_J/no jumps", ""), partial(_over, floors, method), None
-        ).judged(level)
+        ).claim_point(level)
         gap = above(GAP)(constant.ratio) == PointAnswer.YES
         points.append(constant)
         for design in paper.decays(method):
@@ -143,7 +143,7 @@ def claim_7(evidence: Evidence) -> Claim:
             )
             rule = above(GAP) if gap else None
             key = str(sorted(design.items()))
-            points.append(Cell(row, column, partial(_over, floors, key), rule).judged(level))
+            points.append(Cell(row, column, partial(_over, floors, key), rule).claim_point(level))
     text = (
         "“Gradually reduce the jump probability … this method doesn't recover the error gap”, "
         "judged where there is a gap (a floor more than a tenth above that of no jumps: our "

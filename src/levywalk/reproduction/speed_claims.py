@@ -45,7 +45,7 @@ from levywalk.reproduction.verdicts import (
 def claim_of(evidence: Evidence, number: int, text: str, cells: Sequence[Cell]) -> Claim:
     """Judge all cells of a claim, at the level that their number asks for."""
     level = level_of(sum(cell.rule is not None for cell in cells), evidence.effort.corrected)
-    points = [cell.judged(level) for cell in cells]
+    points = [cell.claim_point(level) for cell in cells]
     return Claim(number, LABELS[number - 1], text, verdict(points), tuple(points), level)
 
 

@@ -102,7 +102,7 @@ class Cell:
     rule: Rule | None
     beside: Callable[[float], Mapping[str, Ratio]] | None = None
 
-    def judged(self, level: float) -> ClaimPoint:
+    def claim_point(self, level: float) -> ClaimPoint:
         """Return the cell with its answer."""
         found = self.ask(level)
         column = ", ".join(part for part in self.column if part)

@@ -344,7 +344,8 @@ class Trace:
     def __repr__(self) -> str:
         diverged = int((self.diverged_at >= 0).sum())
         tail = f", {diverged} diverged" if diverged else ""
-        return f"Trace({self.name}: {self.replicas} replicas x {int(self.step[-1])} steps{tail})"
+        replicas = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+        return f"Trace({self.name}: {replicas} x {int(self.step[-1])} steps{tail})"
 
     def _repr_html_(self) -> str:
         shown = {

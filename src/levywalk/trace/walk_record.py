@@ -112,10 +112,8 @@ class WalkRecord:
         return len(self.final_node)
 
     def __repr__(self) -> str:
-        return (
-            f"WalkRecord({self.provenance['design']['name']}: "
-            f"{self.replicas} replicas x {self.steps} steps)"
-        )
+        replicas = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+        return f"WalkRecord({self.provenance['design']['name']}: {replicas} x {self.steps} steps)"
 
     def _repr_html_(self) -> str:
         found = self.summary()

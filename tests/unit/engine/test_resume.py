@@ -105,7 +105,7 @@ def stop_after(monkeypatch, small_pieces):
     """Press Ctrl-C after so many pieces of 7 steps: between two checkpoints."""
 
     def arrange(pieces):
-        original, count = DRIVE.Pace.until, 0
+        original, count = DRIVE.StepLimit.until, 0
 
         def until(self, t, goal):
             nonlocal count
@@ -114,7 +114,7 @@ def stop_after(monkeypatch, small_pieces):
             count += 1
             return original(self, t, goal)
 
-        monkeypatch.setattr(DRIVE.Pace, "until", until)
+        monkeypatch.setattr(DRIVE.StepLimit, "until", until)
 
     return arrange
 

@@ -175,7 +175,7 @@ def test_a_million_walkers_need_no_checkpoints():
 
 def test_ctrl_c_keeps_what_was_done(monkeypatch):
     monkeypatch.setattr(MODULE, "_PIECE", 10)
-    original = MODULE.Pace.until
+    original = MODULE.StepLimit.until
     asked = []
 
     def until(self, t, goal):
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_was_done(monkeypatch):
             self.ctrl_c.requested = True
         return original(self, t, goal)
 
-    monkeypatch.setattr(MODULE.Pace, "until", until)
+    monkeypatch.setattr(MODULE.StepLimit, "until", until)
     with pytest.raises(lw.Interrupted) as raised:
         walked(lw.unif_rw(), threads=2)
     monkeypatch.undo()

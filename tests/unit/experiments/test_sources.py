@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from levywalk.cli.options import with_source_options
+from levywalk.cli.source_options import with_source_options
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.experiment_file import changed_experiment
 from levywalk.experiments.sources import DATA_OPTIONS, NETWORK_OPTIONS, with_options

@@ -112,7 +112,7 @@ def test_removal_takes_the_state_files_and_nothing_else(tmp_path):
         state.with_name(state.name + ".lock"),
     ):
         path.touch()
-    assert unfinished.found()
+    assert unfinished.exists()
     own = tmp_path / "unfinished" / "notes.txt"
     own.touch()
     unfinished.remove()

@@ -252,7 +252,7 @@ def test_to_networkx_shows_the_loops_of_the_policy():
         nx.Graph(ring(5).to_networkx().edges), nx.Graph(nx.cycle_graph(5).edges)
     )
     assert nx.number_of_selfloops(ring(5, self_loops="counted").to_networkx()) == 5
-    assert repr(ring(5)) == "Network('ring(5)', n=5, edges=5, self_loops='none')"
+    assert repr(ring(5)) == "Network('ring(5)', n=5, n_edges=5, self_loops='none')"
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_a_claim_says_where_it_holds():
         )
     ]
     cells.append(cell("best λ", ("", ""), 0.1, 0.3, None))
-    points = [made.judged(0.99) for made in cells]
+    points = [made.claim_point(0.99) for made in cells]
     assert [str(point.answer) for point in points] == ["no", "unclear", "yes", "yes", "shown"]
     assert [point.primary for point in points] == [True] * 4 + [False]
     claim = Claim(3, "ring", "…", verdict(points), tuple(points), 0.99)

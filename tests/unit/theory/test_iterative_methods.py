@@ -294,7 +294,9 @@ def test_entrapment_is_the_same_for_matrix_and_operator() -> None:
             gap = lw.spectral_gap(lw.transition(network, problem, lw.unif_rw()))
             law = lw.stationary_report(P)
             reports.append(
-                entrapment_of_chain(network, problem, design, P, law, uniform_gap=gap, radius=2)
+                entrapment_of_chain(
+                    network, problem, design, P, law, uniform_spectral_gap=gap, radius=2
+                )
             )
         for a, b in zip(*(report.regions for report in reports), strict=True):
             assert a.nodes == b.nodes

@@ -1,4 +1,7 @@
-"""``levywalk fleet init``: create a fleet."""
+"""``levywalk fleet init``: create a fleet.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,16 @@ from levywalk.cli.options import (
     DesignText,
     Dtype,
     FalseAlarm,
-    Important,
     Policy,
     PrivacyText,
     RenewAfter,
-    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
-    with_source_options,
 )
+from levywalk.cli.source_options import Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.terms import HandOffTerms

@@ -1,4 +1,7 @@
-"""``levywalk fleet join``: a new node in a running fleet."""
+"""``levywalk fleet join``: a new node in a running fleet.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ def read_faults(
     4.0 heal -1 [0, 1, 2, 7]
     """
     from levywalk.errors import InvalidParameter
-    from levywalk.fleet.simulate.virtual import PlannedFault
+    from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault
 
     found = []
     for what, texts in chosen.items():
         for text in texts or []:
             option = f"--{what.replace(' ', '-')}"
             node, time = _at(option, "NODE@TIME, such as 5@1.5", text)
-            fault = PlannedFault(what, _node(what, f"{option} {text}", node, n))
+            fault = PlannedFault(FaultKind(what), _node(what, f"{option} {text}", node, n))
             found.append((_seconds(text, time), fault))
     for text in cuts or []:
         nodes, times = _at("--cut", "NODES@FROM-TO, such as 0-9@2-4", text)
@@ -45,8 +45,8 @@ def read_faults(
                 f"the cut {text!r} must end after it begins, got {since} to {until}"
             )
         found += [
-            (begin, PlannedFault("cut", nodes=group)),
-            (end, PlannedFault("heal", nodes=group)),
+            (begin, PlannedFault(FaultKind.CUT, nodes=group)),
+            (end, PlannedFault(FaultKind.HEAL, nodes=group)),
         ]
     return found
 
@@ -105,7 +105,7 @@ def draw_faults(
 ) -> list[tuple[float, PlannedFault]]:
     """Draw crashes with restart, and partitions that heal, over a duration."""
     from levywalk.draws import Domain, generator
-    from levywalk.fleet.simulate.virtual import PlannedFault
+    from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault
 
     dice = generator(seed, Domain.FLEET, n)  # a stream that no node uses
     found = []
@@ -114,11 +114,14 @@ def draw_faults(
         end = begin + float(dice.uniform(0.2, 3.0)) * dead_after
         v = int(dice.integers(n))
         if dice.random() < 0.7:
-            found += [(begin, PlannedFault("kill", v)), (end, PlannedFault("restart", v))]
+            found += [
+                (begin, PlannedFault(FaultKind.KILL, v)),
+                (end, PlannedFault(FaultKind.RESTART, v)),
+            ]
         else:
             group = frozenset((v + i) % n for i in range(int(dice.integers(1, max(2, n // 2)))))
             found += [
-                (begin, PlannedFault("cut", nodes=group)),
-                (end, PlannedFault("heal", nodes=group)),
+                (begin, PlannedFault(FaultKind.CUT, nodes=group)),
+                (end, PlannedFault(FaultKind.HEAL, nodes=group)),
             ]
     return found

@@ -1,4 +1,7 @@
-"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults."""
+"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults.
+
+Each option is a parameter, so the function is long.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,19 @@ from levywalk.cli.fleet.planned_faults import Faults, draw_faults, read_faults
 from levywalk.cli.options import (
     AvoidAfter,
     CheckUpdates,
-    Data,
     DesignText,
     Dtype,
     FalseAlarm,
-    Important,
     Policy,
     PrivacyText,
     RenewAfter,
-    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
-    with_source_options,
 )
+from levywalk.cli.source_options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.fleet.protocol.terms import HandOffTerms
@@ -205,6 +205,7 @@ def simulate(
         read_update_text,
     )
     from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.simulate.virtual import FaultKind
     from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
     from levywalk.problem.problem import MODEL_TYPES
 
@@ -245,17 +246,17 @@ def simulate(
     }
     faults = read_faults(chosen, cut, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
-    absent = {fault.node for _, fault in faults if fault.what == "join"}
+    absent = {fault.node for _, fault in faults if fault.what == FaultKind.JOIN}
     virtual = VirtualTokens(plan, signed=signed, latency=latency, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
     folder = writable_folder(FOLDER if out is None else out)
     virtual.run()
     if tokens == 1:
-        document, files = _written(virtual.each[0], folder)
+        document, files = _write_results(virtual.each[0], folder)
     else:
         parts = [
-            _written(one, writable_folder(folder / f"token-{number}"))
+            _write_results(one, writable_folder(folder / f"token-{number}"))
             for number, one in enumerate(virtual.each)
         ]
         document = {"tokens": [part for part, _ in parts]}
@@ -295,7 +296,7 @@ def _terms(
     )
 
 
-def _written(virtual: VirtualFleet, folder: Path) -> tuple[dict[str, Any], list[Path]]:
+def _write_results(virtual: VirtualFleet, folder: Path) -> tuple[dict[str, Any], list[Path]]:
     """Write the figure, the trace and the JSON; return what is in the JSON, and the files."""
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data

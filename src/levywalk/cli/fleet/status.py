@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,25 @@ from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+class NodeState(StrEnum):
+    """What the table says about a node."""
+
+    UP = "up"
+    DOWN = "down"
+    SILENT = "does not answer"
+    UNREACHED = "not reached"
+    REVOKED = "revoked"
+    LEAVING = "leaving"
+    FINISHED = "at the end"
+
+
+_NOT_UP = {
+    NodeState.UNREACHED: ("?", "yellow"),
+    NodeState.DOWN: ("✗", "red"),
+    NodeState.SILENT: ("‖", "yellow"),
+}
 
 STATUS_EXAMPLES = """Examples:
 
@@ -262,16 +282,36 @@ def _privacy(told: dict[str, Any]) -> str:
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
     """Return the symbol of a node in the row of nodes."""
-    holds = "hold" in node["role"]  # "holder", or "holds 0, 2" of several tokens
-    role = "holder" if holds else "guardian" if node["role"] else ""
-    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(role, ("·", ""))
+    from levywalk.fleet.operate.fleet_status import NodeRole
+
+    roles = [row["role"] for row in node.get("tokens", [node])]  # one for each token
+    sign, style = "·", ""
+    if NodeRole.HOLDER in roles:
+        sign, style = "●", "bold green"
+    elif NodeRole.GUARDIAN in roles:
+        sign, style = "◆", "cyan"
+    sign, style = _NOT_UP.get(_reached(node), (sign, style))
+    return sign, f"{style} reverse" if NodeRole.HOLDER in roles else style
+
+
+def _reached(node: dict[str, Any]) -> NodeState:
+    """Return whether a node runs and answers."""
     if node.get("unreached") is not None:
-        sign, style = "?", "yellow"
-    elif not node["up"]:
-        sign, style = "✗", "red"
-    elif not node["answers"]:
-        sign, style = "‖", "yellow"
-    return sign, f"{style} reverse" if role == "holder" else style
+        return NodeState.UNREACHED
+    if not node["up"]:
+        return NodeState.DOWN
+    return NodeState.UP if node["answers"] else NodeState.SILENT
+
+
+def _states(node: dict[str, Any], revoked: Collection[int]) -> list[str]:
+    """Return all that the table says about the state of a node, with its role."""
+    return [
+        _reached(node),
+        *([NodeState.REVOKED] if node["id"] in revoked else []),
+        *([node["role"]] if node["role"] else []),
+        *([NodeState.LEAVING] if node["leaving"] else []),
+        *([NodeState.FINISHED] if node["finished"] else []),
+    ]
 
 
 def _if(value: float | None, form: str) -> str:
@@ -290,20 +330,11 @@ def _table(found: dict[str, Any]) -> RenderableType:
     for name in (*columns, "epoch", "step", "edges up", *last, *measured):
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in map(_of_all_tokens, found["nodes"]):
-        state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
-        state = state if node.get("unreached") is None else "not reached"
-        words = [
-            state,
-            "revoked" if node["id"] in found.get("revoked", ()) else "",
-            node["role"],
-            "leaving" if node["leaving"] else "",
-            "at the end" if node["finished"] else "",
-        ]
         table.add_row(
             str(node["id"]),
             *([escape(node["name"] or "–")] if named else []),
             str(node["pid"] or "–"),
-            ", ".join(word for word in words if word),
+            ", ".join(_states(node, found.get("revoked", ()))),
             str(node["epoch"]),
             node["step"] if isinstance(node["step"], str) else _number(node["step"]),
             f"{node['edges_up']} of {len(node['edges'])}",

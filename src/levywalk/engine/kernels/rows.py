@@ -38,7 +38,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as numba_cgutils
 
-from levywalk.engine.kernels.vectors import LINE, Lanes, address, fused, order, spread
+from levywalk.engine.kernels.vectors import LINE, VectorType, address, fused, order, spread
 
 intrinsic: Any = extending.intrinsic
 cgutils: Any = numba_cgutils
@@ -283,7 +283,7 @@ def dots(
     ``nodes[at[index + lane] * 8 lines]``.
     """
     count, unrolled, numbers = width.literal_value, constant.literal_value, chunk.literal_value
-    lanes = Lanes(types.float64, count)
+    lanes = VectorType(types.float64, count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = Row(builder, args[4], unrolled, numbers)
@@ -335,7 +335,7 @@ def held_dot(typing: Any, nodes: Any, at: Any, model: Any, chunk: Any) -> Any:
         theirs = _row_of(context, builder, sig.args[0], args[0], args[1], lines)
         return totals_of(builder, [row.sums(theirs, args[2])])
 
-    return Lanes(types.float64, 1)(nodes, at, model, chunk), build
+    return VectorType(types.float64, 1)(nodes, at, model, chunk), build
 
 
 @intrinsic(prefer_literal=True)
@@ -379,7 +379,7 @@ def row_dot(
         return row.dot(theirs, address(context, builder, sig.args[2], args[2], args[3]))
 
     given = (rows, types.uint64, model, types.uint64, types.uint64, constant, chunk)
-    return Lanes(types.float64, 4)(*given), build
+    return VectorType(types.float64, 4)(*given), build
 
 
 @intrinsic(prefer_literal=True)
@@ -426,7 +426,7 @@ def row_totals(typing: Any, array: Any, index: Any, rows: Any) -> Any:
             ],
         )
 
-    return Lanes(types.float64, count)(array, types.uint64, rows), build
+    return VectorType(types.float64, count)(array, types.uint64, rows), build
 
 
 @intrinsic

@@ -42,7 +42,10 @@ def _to_slopes(z, targets, i, loss, outputs):  # type: ignore[no-untyped-def]
 
 @cache
 def compiled_outputs_sgd() -> Callable[..., None]:
-    """Return the loop of plain SGD, with the model as a number times a vector."""
+    """Return the loop of plain SGD, with the model as a number times a vector.
+
+    It is one long function for the reason that `levywalk.engine.kernels.loop` gives.
+    """
     TAG = source_tag()
 
     @kernel()

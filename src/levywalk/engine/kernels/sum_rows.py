@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import extending, types
 
 from levywalk.engine.kernels.rows import HEAD, Row, lane_totals
-from levywalk.engine.kernels.vectors import LINE, Lanes, address, fused, spread
+from levywalk.engine.kernels.vectors import LINE, VectorType, address, fused, spread
 
 intrinsic: Any = extending.intrinsic
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -105,7 +105,7 @@ def sum_dots(
 ) -> Any:
     """Return, in lanes, aᵀ(x + p S) of a group of walkers; if PULLED is 0, aᵀx."""
     count, unrolled, numbers = pulls.count, constant.literal_value, chunk.literal_value
-    lanes = Lanes(types.float64, count)
+    lanes = VectorType(types.float64, count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = SumRow(builder, args[5], unrolled, numbers)

@@ -37,10 +37,10 @@ class Walkers:
         """Return the loop for this number of walkers per group."""
         return walkers.compiled_walkers(self.kind, width, shape().chunk, *self.case)
 
-    def course(self, start: int, stop: int) -> walkers.Course:
+    def step_parameters(self, start: int, stop: int) -> walkers.StepParameters:
         """Return the parameters of the walk in the steps start, …, stop-1."""
         phase = self.phase
-        return walkers.Course(
+        return walkers.StepParameters(
             phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances()
         )
 
@@ -54,7 +54,7 @@ class WalkersBlock:
 
     def __init__(self, made: Walkers, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
-        self.constant = None if made.plan.scheduled else made.course(0, 1)
+        self.constant = None if made.plan.scheduled else made.step_parameters(0, 1)
         self.rows = walkers.Rows(
             keys,
             scale,
@@ -66,13 +66,13 @@ class WalkersBlock:
             state.visits,
             state.walk,
         )
-        course = made.course(0, 1)
+        step_parameters = made.step_parameters(0, 1)
         self.parts = [
             (
                 made.compiled(width),
                 part,
                 part_of(self.rows, part),
-                walkers.scratch(made.tables, course, width),
+                walkers.scratch(made.tables, step_parameters, width),
             )
             for width, part in tables.parts_of(0, len(keys), made.widths)
         ]
@@ -80,11 +80,18 @@ class WalkersBlock:
     def through(self, start: int, marks: Ints) -> Standings:
         """Advance the replicas from step ``start`` to the last mark; return their state at each."""
         state, made = self.state, self.made
-        course = self.constant or made.course(start, int(marks[-1]))
+        step_parameters = self.constant or made.step_parameters(start, int(marks[-1]))
         seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
         for compiled, part, rows, scratch in self.parts:
             compiled(
-                rows, part_of(seen, part), start, marks, made.tables, course, _NO_DIARY, scratch
+                rows,
+                part_of(seen, part),
+                start,
+                marks,
+                made.tables,
+                step_parameters,
+                _NO_DIARY,
+                scratch,
             )
         if not seen.active.all():
             for r in np.flatnonzero(state.active & ~seen.active[:, -1]):
@@ -121,10 +128,17 @@ class WalkersBlock:
             walk=self.state.walk[r : r + 1, :0],
         )
         seen = Standings.empty(1, 1, len(model))
-        course = self.constant or self.made.course(before, stop)
-        scratch = walkers.scratch(self.made.tables, course, 1)
+        step_parameters = self.constant or self.made.step_parameters(before, stop)
+        scratch = walkers.scratch(self.made.tables, step_parameters, 1)
         self.made.compiled(1)(
-            again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY, scratch
+            again,
+            seen,
+            before,
+            np.array([stop]),
+            self.made.tables,
+            step_parameters,
+            _NO_DIARY,
+            scratch,
         )
         return np.asarray(seen.model[0, 0])
 

@@ -1,10 +1,10 @@
 """Vectors of several numbers as one value, which numba lacks, to advance several walkers at once.
 
-A value of type ``Lanes`` contains `count` numbers of one type. It is stored in one vector register
-if the machine has registers of that width. It supports ``+ - * / & | ^ >> <<`` and comparisons,
-lane by lane; a plain number on either side is used for all lanes. Therefore the same source of
-`levywalk.engine.kernels.words.mix64` scrambles one word or eight. LLVM splits the vectors for
-machines with shorter or no vector registers, and the results are the same to the bit: every
+A value of type ``VectorType`` contains `count` numbers of one type. It is stored in one vector
+register if the machine has registers of that width. It supports ``+ - * / & | ^ >> <<`` and
+comparisons, lane by lane; a plain number on either side is used for all lanes. Therefore the same
+source of `levywalk.engine.kernels.words.mix64` scrambles one word or eight. LLVM splits the vectors
+for machines with shorter or no vector registers, and the results are the same to the bit: every
 operation is rounded in the same way, in the order in which it is written.
 
 ====================================  ==============================================================
@@ -27,6 +27,8 @@ operation is rounded in the same way, in the order in which it is written.
 ====================================  ==============================================================
 
 COUNT is a constant of the compiled code. Indices are not checked.
+
+All operations are in one file, because they share the type and its registration with numba.
 """
 
 from __future__ import annotations
@@ -53,17 +55,17 @@ _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _LLVM = {types.uint64: _I64, types.float64: ir.DoubleType(), types.boolean: _I1}
 
 
-class Lanes(types.Type):
+class VectorType(types.Type):
     """Numba's type of several numbers."""
 
     def __init__(self, dtype: Any, count: int) -> None:
         self.dtype, self.count = dtype, count
-        super().__init__(name=f"Lanes({dtype}, {count})")
+        super().__init__(name=f"VectorType({dtype}, {count})")
 
 
-@register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Lanes) -> None:
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: VectorType) -> None:
         super().__init__(manager, kind, _vector(kind.dtype, kind.count))
 
 
@@ -118,25 +120,27 @@ def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask
     """Define an operator for lanes in numba; ``of`` maps each supported type to its code."""
 
     def typed(self: Any, args: Any, kws: Any) -> Any:
-        lanes = next((arg for arg in args if isinstance(arg, Lanes)), None)
+        lanes = next((arg for arg in args if isinstance(arg, VectorType)), None)
         if lanes is None or len(args) != 2 or lanes.dtype not in of:
             return None
-        result = Lanes(types.boolean, lanes.count) if mask else lanes
-        return signature(result, *(arg if isinstance(arg, Lanes) else lanes.dtype for arg in args))
+        result = VectorType(types.boolean, lanes.count) if mask else lanes
+        return signature(
+            result, *(arg if isinstance(arg, VectorType) else lanes.dtype for arg in args)
+        )
 
     infer_global(function)(
         type(f"Lanes_{function.__name__}", (AbstractTemplate,), {"generic": typed})
     )
 
     def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        lanes = next(arg for arg in sig.args if isinstance(arg, Lanes))
+        lanes = next(arg for arg in sig.args if isinstance(arg, VectorType))
         both = [
-            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+            value if isinstance(kind, VectorType) else spread(builder, value, lanes.count)
             for kind, value in zip(sig.args, args, strict=True)
         ]
         return of[lanes.dtype](builder, *both)
 
-    for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
+    for kinds in ((VectorType, VectorType), (VectorType, types.Number), (types.Number, VectorType)):
         lower_builtin(function, *kinds)(lowered)
 
 
@@ -179,7 +183,7 @@ def address(
 @intrinsic(prefer_literal=True)
 def load(typing: Any, array: Any, index: Any, count: Any) -> Any:
     """Return ``array[index : index + COUNT]``."""
-    lanes = Lanes(array.dtype, count.literal_value)
+    lanes = VectorType(array.dtype, count.literal_value)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = _vector(lanes.dtype, lanes.count)
@@ -210,7 +214,7 @@ def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, p
     instructions are slow on many machines, and taking the lanes out of a register is slower still.
     Numbers of 32 bits become words.
     """
-    found = Lanes(types.uint64 if array.dtype == types.uint32 else array.dtype, lanes.count)
+    found = VectorType(types.uint64 if array.dtype == types.uint32 else array.dtype, lanes.count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = ir.Constant(_vector(found.dtype, found.count), ir.Undefined)
@@ -238,7 +242,7 @@ def pick_two(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: An
     A load brings both numbers of a lane, so that half as many are needed. The copy of the lanes is
     read by ordinary loads, which `levywalk.engine.kernels.rows` makes as well: LLVM shares them.
     """
-    found = Lanes(array.dtype, lanes.count)
+    found = VectorType(array.dtype, lanes.count)
     count = found.count
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -316,7 +320,7 @@ def single(typing: Any, number: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return spread(builder, args[0], 1)
 
-    return Lanes(number, 1)(number), build
+    return VectorType(number, 1)(number), build
 
 
 @intrinsic
@@ -376,34 +380,34 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
 @intrinsic
 def choose(typing: Any, mask: Any, yes: Any, no: Any) -> Any:
     """Return ``yes`` where the mask is true, ``no`` elsewhere."""
-    lanes = next(kind for kind in (yes, no) if isinstance(kind, Lanes))
+    lanes = next(kind for kind in (yes, no) if isinstance(kind, VectorType))
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         both = [
-            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+            value if isinstance(kind, VectorType) else spread(builder, value, lanes.count)
             for kind, value in zip(sig.args[1:], args[1:], strict=True)
         ]
         return builder.select(args[0], *both)
 
     return lanes(
-        mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))
+        mask, *(kind if isinstance(kind, VectorType) else lanes.dtype for kind in (yes, no))
     ), build
 
 
 @intrinsic
 def below(typing: Any, a: Any, b: Any) -> Any:
     """Return a < b for integers below 2^63; many machines compare only signed numbers in lanes."""
-    lanes = next(kind for kind in (a, b) if isinstance(kind, Lanes))
+    lanes = next(kind for kind in (a, b) if isinstance(kind, VectorType))
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         both = [
-            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+            value if isinstance(kind, VectorType) else spread(builder, value, lanes.count)
             for kind, value in zip(sig.args, args, strict=True)
         ]
         return builder.icmp_signed("<", *both)
 
-    given = [kind if isinstance(kind, Lanes) else lanes.dtype for kind in (a, b)]
-    return Lanes(types.boolean, lanes.count)(*given), build
+    given = [kind if isinstance(kind, VectorType) else lanes.dtype for kind in (a, b)]
+    return VectorType(types.boolean, lanes.count)(*given), build
 
 
 @intrinsic
@@ -443,7 +447,7 @@ def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
 @intrinsic
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a b + c, rounded once; beside lanes, a plain number is used for all of them."""
-    lanes = next((kind for kind in (a, b, c) if isinstance(kind, Lanes)), None)
+    lanes = next((kind for kind in (a, b, c) if isinstance(kind, VectorType)), None)
     if lanes is None:
 
         def build_one(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -455,17 +459,19 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
         return fused(
             builder,
             *(
-                value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+                value if isinstance(kind, VectorType) else spread(builder, value, lanes.count)
                 for kind, value in zip(sig.args, args, strict=True)
             ),
         )
 
-    return lanes(*(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (a, b, c))), build
+    return lanes(
+        *(kind if isinstance(kind, VectorType) else lanes.dtype for kind in (a, b, c))
+    ), build
 
 
 def _bitwise(name: str, target: Any, build_one: Callable[[Any, Any, Any], Any]) -> Any:
     def typed(typing: Any, lanes: Any) -> Any:
-        result = Lanes(target, lanes.count)
+        result = VectorType(target, lanes.count)
 
         def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             return build_one(builder, args[0], _vector(target, lanes.count))

@@ -71,17 +71,17 @@ class DesignWalk:
                     walkers.compiled_walkers(walkers.WALK, width, shape().chunk, *self.case),
                     some,
                     rows,
-                    walkers.scratch(self.tables, self._course(0, 1), width),
+                    walkers.scratch(self.tables, self._step_parameters(0, 1), width),
                 )
             )
 
         def ahead(start: int, ends: Ints, seen: Standings) -> None:
-            course = self._course(start, int(ends[-1]))
+            step_parameters = self._step_parameters(start, int(ends[-1]))
             walked = seen._replace(model=seen.model[:, :, :0].copy())
             for compiled, some, rows, scratch in loops:
                 compiled(
-                    rows, part_of(walked, some), start, ends, self.tables, course, _NO_DIARY,
-                    scratch,
+                    rows, part_of(walked, some), start, ends, self.tables, step_parameters,
+                    _NO_DIARY, scratch,
                 )  # fmt: skip
             for name in ("node", "hops", "transfers"):
                 getattr(state, name)[...] = getattr(seen, name)[:, -1]
@@ -89,9 +89,9 @@ class DesignWalk:
 
         return ahead
 
-    def _course(self, start: int, stop: int) -> walkers.Course:
+    def _step_parameters(self, start: int, stop: int) -> walkers.StepParameters:
         phase = self.phase
-        return walkers.Course(
+        return walkers.StepParameters(
             np.ones(1), phase.jump_probabilities(start, stop), phase.distances(), start
         )
 

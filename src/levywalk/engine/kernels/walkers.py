@@ -170,7 +170,7 @@ class Tables(NamedTuple):
     batch: int  # walkers that take turns
 
 
-class Course(NamedTuple):
+class StepParameters(NamedTuple):
     """Step sizes and jump probabilities of the current steps: one number, or one per step."""
 
     step_sizes: Floats
@@ -202,7 +202,7 @@ class Scratch(NamedTuple):
     totals: Floats  # two rows: the observable's sum and the sum of its squares
 
 
-def scratch(tables: Tables, course: Course, width: int) -> Scratch:
+def scratch(tables: Tables, step_parameters: StepParameters, width: int) -> Scratch:
     """Return the buffers of one call of the loop; walkers that are not in a group go one by one."""
     batch, row = 1 if width == 1 else tables.batch, tables.lines * LINE
 
@@ -213,7 +213,7 @@ def scratch(tables: Tables, course: Course, width: int) -> Scratch:
         own=words(_OWN_ROWS * MOST),
         scale=_aligned(batch),
         model=_aligned(batch * row),
-        cuts=np.zeros(max(len(course.distances), 1), np.uint64),
+        cuts=np.zeros(max(len(step_parameters.distances), 1), np.uint64),
         gradient=_aligned(LINE * row),
         partials=_aligned(4 * LINE),
         slopes=_aligned(LINE),
@@ -288,7 +288,7 @@ def compiled_walkers(
         start: int,
         marks: Any,
         tables: Any,
-        course: Any,
+        step_parameters: Any,
         diary: Any,
         scratch: Any,
     ) -> None:
@@ -298,9 +298,13 @@ def compiled_walkers(
         places = tables.places if APART else heads
         keep, other = tables.keep, tables.other
         minibatch, ridge = tables.minibatch, tables.ridge
-        step_sizes, p_jumps, distances = course.step_sizes, course.p_jumps, course.distances
+        step_sizes, p_jumps, distances = (
+            step_parameters.step_sizes,
+            step_parameters.p_jumps,
+            step_parameters.distances,
+        )
         many_sizes, many_jumps, jumps = len(step_sizes) > 1, len(p_jumps) > 1, len(p_jumps) > 0
-        first_column = course.first
+        first_column = step_parameters.first
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
         # Whether something after a step needs all its hops: a record, or another law of jumps

@@ -62,6 +62,8 @@ live  from every state, if all messages arrive from now on and no other node fai
       allow to continue without it, the walk pauses first, and ends after the operator has said that
       the guardian is gone
 ====  ==============================================================================================
+
+The file is long because these rules stand beside the search that follows them.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ class Explorer:
         self.fair = FairRuns(setting, kind)
         self.came: dict[WorldState, ExploredStep | None] = {}
         self.found = Exploration(setting)
-        self._judged: dict[tuple[Any, ...], tuple[str, str] | None] = {}
+        self._verdicts: dict[tuple[Any, ...], tuple[str, str] | None] = {}
         self._facts_judged: dict[int, tuple[str, str] | None] = {0: None}
         self._moves: dict[tuple[int, int], list[Move]] = {}
         self._inert: dict[tuple[int, int], int] = {}
@@ -367,11 +369,11 @@ class Explorer:
 
     def _bad_disks(self, state: WorldState) -> tuple[str, str] | None:
         key = (state.nodes, state.dead, state.facts)
-        if key not in self._judged:
+        if key not in self._verdicts:
             memories = [self.nodes.memories.all[i] for i in state.nodes]
             facts = [self.nodes.facts.all[i] for i in bits(state.facts)]
-            self._judged[key] = self._judge_disks(memories, state.dead, facts)
-        return self._judged[key]
+            self._verdicts[key] = self._judge_disks(memories, state.dead, facts)
+        return self._verdicts[key]
 
     def _judge_disks(
         self, memories: list[DiskValue], dead: int, facts: list[tuple[Any, ...]]

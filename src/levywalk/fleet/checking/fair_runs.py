@@ -9,7 +9,6 @@ from collections.abc import Hashable
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Event,
     Genesis,
@@ -19,6 +18,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
@@ -115,7 +115,7 @@ class FairRun:
         for effect in effects:
             if isinstance(effect, Send) and effect.to != self.dead:
                 self.queue.append((effect.to, Got(v, effect.message)))
-            elif isinstance(effect, Again):
+            elif isinstance(effect, TurnRequest):
                 self.queue.append((v, Turn()))
 
     def _looks(self) -> list[object]:

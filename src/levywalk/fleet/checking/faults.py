@@ -139,7 +139,7 @@ class FaultSchedule:
     Examples
     --------
     >>> schedule = draw(7)
-    >>> FaultSchedule.read(schedule.written()) == schedule
+    >>> FaultSchedule.read(schedule.to_json()) == schedule
     True
     """
 
@@ -182,7 +182,7 @@ class FaultSchedule:
             start = fleet.start
         return replace(fleet, terms=terms, seed=self.seed, shared_key=self.shared_key, start=start)
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """Return the schedule as JSON."""
         return json.dumps(asdict(self) | {"faults": [list(fault) for fault in self.faults]})
 

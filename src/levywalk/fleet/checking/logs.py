@@ -39,6 +39,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
+from levywalk.fleet.checking.log_pieces import Piece, pieces
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
 from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
@@ -46,42 +47,28 @@ from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.protocol.kept_memory import KeptMemory
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
     Began,
     BudgetSpent,
-    HeldStatus,
     Line,
     NewGeneration,
     NewSize,
     SilentNeighbour,
 )
 from levywalk.fleet.protocol.terms import GuardianPolicy
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.several_tokens import token_folder
-from levywalk.fleet.storage.limits import ANY
-from levywalk.fleet.storage.reader import StoreReader
 from levywalk.updates import Sgd
 
 Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 
 
-class Piece(NamedTuple):
-    """The log of one disk. A node that has lost a disk has several."""
-
-    node: int
-    lines: Sequence[Line]
-    token: Token | None = None  # the active token, or the copy, that is on the disk at the end
-    spent: int | None = None  # what its disk says that the budget of privacy has spent
-    kept: KeptMemory | None = None  # what its disk keeps of the node's memory
-
-
-class Judged(NamedTuple):
+class WalkVerdict(NamedTuple):
     """The result for a fleet that broke no invariant."""
 
     steps: int
@@ -97,33 +84,7 @@ class Judged(NamedTuple):
     silences: int = 0  # how often a neighbour did not answer, in all branches
 
 
-def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
-    """Read all logs of a token in a fleet's folder:
-
-    ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
-    """
-    found = []
-    place = token_folder(Path("state*"), token)
-    manifest = Path(folder) / "manifest.json"
-    limits = Manifest.read(manifest).limits if manifest.exists() else ANY
-    for path in sorted(Path(folder).glob(f"node-*/{place}/state.db")):
-        node = int(path.relative_to(folder).parts[0].removeprefix("node-"))
-        with StoreReader(path.parent, limits=limits) as reading:
-            disk = reading.load()
-            copies = []
-            if disk is not None:
-                if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
-                    copies.append(disk.held.token)
-                copies += [] if disk.guarded is None else [disk.guarded.copy]
-                copies += [] if disk.final is None else [disk.final]
-            newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
-            spent = None if disk is None or disk.spent is None else disk.spent.releases
-            kept = None if disk is None else disk.memory
-            found.append(Piece(node, tuple(reading.lines()), newest, spent, kept))
-    return found
-
-
-def judge_folder(fleet: Fleet, folder: Path) -> Judged:
+def judge_folder(fleet: Fleet, folder: Path) -> WalkVerdict:
     """Check everything that a fleet has left: the logs, the losses that its status shows, and the
     errors that its nodes report. Of several tokens, this is about the fleet's own one
     (`Fleet.of_token`).
@@ -137,20 +98,20 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
     founded = Manifest.parse(Manifest.read(folder / "manifest.json").text)
     means = tuple(phase.mean_score for phase in founded.published.phases)
     first = SizeAt(founded.nodes, founded.mean_smoothness, means)
-    judged = judge(fleet, logs, first)
+    verdict = judge(fleet, logs, first)
     status = FleetFolder.open(folder).token(number).status()
     least, most = status["lost_updates"], status["lost_updates_at_most"]
     in_use = sum(1 for _ in folder.glob(f"node-*/{token_folder(Path('state'), number)}/state.db"))
     exact = len(logs) == in_use == fleet.network.n  # otherwise a disk was lost or moved away
-    if judged.lost < least or (most is not None and judged.lost > most):
+    if verdict.lost < least or (most is not None and verdict.lost > most):
         shown = f"{least} to {'any number' if most is None else most}"
-        raise Violation("report", f"{judged.lost} updates are lost, the status says {shown}")
-    if exact and least != judged.lost:
-        raise Violation("report", f"{judged.lost} updates are lost, the status says {least}")
-    return judged._replace(shown=(least, most))
+        raise Violation("report", f"{verdict.lost} updates are lost, the status says {shown}")
+    if exact and least != verdict.lost:
+        raise Violation("report", f"{verdict.lost} updates are lost, the status says {least}")
+    return verdict._replace(shown=(least, most))
 
 
-def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> Judged:
+def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> WalkVerdict:
     """Check everything about a fleet; raise `Violation` for the first error.
 
     Parameters
@@ -194,7 +155,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> J
         raise Violation(
             "report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise"
         )
-    return Judged(
+    return WalkVerdict(
         len([1 for _, line in winning if line.step < fleet.published.steps]),
         winning[-1][1].transfers if winning else 0,
         len(lineage),

@@ -18,7 +18,6 @@ from levywalk.fleet.checking.invariants import Invariants
 from levywalk.fleet.checking.transcript import shown, slot_text
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Event,
     Genesis,
@@ -32,6 +31,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.messages import Greeting, Sighting
 from levywalk.fleet.protocol.node import Node
@@ -137,7 +137,7 @@ class Machines:
             Persist: self._persist,
             Send: self._send,
             SetTimer: self._set_timer,
-            Again: self._again,
+            TurnRequest: self._request_turn,
             Notice: self._recorded,
         }
         for v in range(n):
@@ -290,7 +290,7 @@ class Machines:
         if site.life == life and site.timer == timer:
             self.receive(v, Timer())
 
-    def _again(self, v: int, effect: Again) -> None:
+    def _request_turn(self, v: int, effect: TurnRequest) -> None:
         site = self.sites[v]
         if not site.turn:
             site.turn = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Again, Genesis, Persist, Send, Start
+from levywalk.fleet.protocol.events import Genesis, Persist, Send, Start, TurnRequest
 from levywalk.fleet.protocol.lineage import Lineage
 from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import (
@@ -118,7 +118,7 @@ class StaysWithoutAsking(Node):
     def _give_up(self, held: Held, why: str, now: float) -> None:
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
-        self.out.append(Again())
+        self.out.append(TurnRequest())
 
 
 class WithdrawsInWordsOnly(Node):

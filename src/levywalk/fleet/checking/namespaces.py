@@ -43,7 +43,7 @@ class Namespaces:
             self._make()
         except (OSError, subprocess.SubprocessError) as error:
             self.close()
-            raise NoNamespaces(f"no network namespaces: {_words(error)}") from None
+            raise NoNamespaces(f"no network namespaces: {_error_text(error)}") from None
         self.name = "network namespaces, without netem"
         if self._has_netem():
             self.name, self.kinds = "network namespaces", (*self.kinds, "delay")
@@ -149,6 +149,6 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=10)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
     return said.decode(errors="replace").strip() if said else str(error)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from levywalk.fleet.checking.logs import Judged, judge_folder
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector, Tally
 from levywalk.fleet.checking.proxy import Proxy
@@ -54,7 +54,7 @@ class Total:
     """The results of all fleets."""
 
     tally: Tally = field(default_factory=Tally)
-    judged: list[Judged] = field(default_factory=list)
+    verdicts: list[WalkVerdict] = field(default_factory=list)
     fleets: int = 0
     seconds: float = 0.0
 
@@ -62,7 +62,9 @@ class Total:
         lines = [f"{self.fleets} fleets, {self.tally.kinds.total()} faults in {self.seconds:.0f} s"]
         lines += [f"  {kind:<10} {count:>6}" for kind, count in sorted(self.tally.kinds.items())]
         for name in _NAMES:
-            lines.append(f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.judged):>9,}")
+            lines.append(
+                f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.verdicts):>9,}"
+            )
         for name, waits in (
             ("after a fault", self.tally.waits),
             ("after a loss", self.tally.after_loss),
@@ -154,14 +156,14 @@ def check_fleet(
             havoc.lose(draws.choice(("holder", "releasing", "guardian", "next")))
             for v in live.running():
                 live.end(v)
-            judged = judge_folder(live.fleet, folder)
+            verdict = judge_folder(live.fleet, folder)
         except Violation as broken:
             why = str(broken).removeprefix(f"{broken.which}: ")
             raise Violation(broken.which, "\n".join([why, *havoc.tally.story])) from broken
         finally:
             (folder / "story.txt").write_text("\n".join(havoc.tally.story) + "\n")
     total.tally += havoc.tally
-    total.judged.append(judged)
+    total.verdicts.append(verdict)
     total.fleets += 1
 
 

@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.checking.logs import Judged, judge_folder, pieces
+from levywalk.fleet.checking.log_pieces import pieces
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.processes import say, settle
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.operate.folder import FleetFolder
@@ -295,7 +296,7 @@ def served(
     every: float,
     until: Callable[[int, list[Kill]], bool],
     away: float,
-) -> tuple[Service, list[Kill], Judged]:
+) -> tuple[Service, list[Kill], WalkVerdict]:
     """Run a fleet, kill its nodes and work on it; return what was done and what is left of it."""
     fleet = FleetFolder.open(folder)
     killer = Killer(folder, random.Random(draws.randrange(1 << 30)), every, away)
@@ -311,22 +312,24 @@ def served(
         killer._over.set()
         FleetFolder.open(folder).stop(PATIENCE, force=True)
     whole = fleet_of(folder)
-    judged = judge_folder(whole, folder)
+    verdict = judge_folder(whole, folder)
     lost = who_lost(whole, folder)
-    if lost.total() != judged.lost or set(lost) - set(operator.found.revoked):
+    if lost.total() != verdict.lost or set(lost) - set(operator.found.revoked):
         raise Violation("loss", f"updates of nodes that were not revoked are lost: {dict(lost)}")
-    return operator.found, killer.kills, judged
+    return operator.found, killer.kills, verdict
 
 
-def summary(found: Service, kills: list[Kill], judged: Judged, nodes: int, seconds: float) -> str:
+def summary(
+    found: Service, kills: list[Kill], verdict: WalkVerdict, nodes: int, seconds: float
+) -> str:
     """Return what a person wants to know.
 
     Examples
     --------
     >>> found = Service(joined=[20, 21], revoked=[7], rotated=22)
     >>> kills = [Kill(3, "join", True), Kill(5, "", False)]
-    >>> judged = Judged(900, 700, 2, 0, 0, 300)
-    >>> print(summary(found, kills, judged, 20, 90.0).splitlines()[2])
+    >>> verdict = WalkVerdict(900, 700, 2, 0, 0, 300)
+    >>> print(summary(found, kills, verdict, 20, 90.0).splitlines()[2])
     kills while a command ran, of nodes that it was about      1, 1
     """
     during = [one for one in kills if one.during]
@@ -341,11 +344,11 @@ def summary(found: Service, kills: list[Kill], judged: Judged, nodes: int, secon
         ("typed again after an error", f"{found.again.total()}"),
         ("commands that were killed, and typed again", f"{found.killed.total()}"),
         ("new keys, joined nodes, revoked nodes", _counts(found)),
-        ("updates that count", f"{judged.steps:,}"),
-        ("hand-offs", f"{judged.handoffs:,}"),
-        ("epochs", f"{judged.epochs}"),
-        ("models that equal the replay's, to the bit", f"{judged.models:,}"),
-        ("updates lost", f"{judged.lost}"),
+        ("updates that count", f"{verdict.steps:,}"),
+        ("hand-offs", f"{verdict.handoffs:,}"),
+        ("epochs", f"{verdict.epochs}"),
+        ("models that equal the replay's, to the bit", f"{verdict.models:,}"),
+        ("updates lost", f"{verdict.lost}"),
     ]
     lines = [f"{name:<58} {value}" for name, value in rows]
     lines += [f"typed again: {text}" for text in found.said]
@@ -373,13 +376,13 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     end = began + 60.0 * asked.minutes
     try:
-        found, kills, judged = served(
+        found, kills, verdict = served(
             folder, draws, asked.every, lambda *_: time.monotonic() > end, min(5.0, asked.every / 2)
         )
     except LevywalkError as error:
         say(f"{error}\n\nseed {seed}; the fleet is in {folder}")
         return 1
-    say(summary(found, kills, judged, asked.nodes, time.monotonic() - began))
+    say(summary(found, kills, verdict, asked.nodes, time.monotonic() - began))
     if asked.keep is None:
         shutil.rmtree(root)
     return 0

@@ -108,4 +108,4 @@ def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bo
     assert world.transcript is not None
     dull = () if heartbeats else ("Heartbeat", "Alive")
     lines = [line for line in world.transcript if not any(word in line for word in dull)]
-    return "\n".join([schedule.written(), *lines, verdict])
+    return "\n".join([schedule.to_json(), *lines, verdict])

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.checking.logs import Judged, judge_folder
+from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.process_faults import (
     LOST_DISK,
     ROLLBACK,
@@ -209,9 +209,11 @@ class SoakRun:
             time.sleep(LOOK)
 
 
-def summary(found: Soak, kinds: dict[str, int], judged: Judged, seconds: float, nodes: int) -> str:
+def summary(
+    found: Soak, kinds: dict[str, int], verdict: WalkVerdict, seconds: float, nodes: int
+) -> str:
     """Return what a person wants to know."""
-    least, most = judged.shown
+    least, most = verdict.shown
     shown = (
         f"{least:,}"
         if most == least
@@ -220,16 +222,16 @@ def summary(found: Soak, kinds: dict[str, int], judged: Judged, seconds: float, 
     rows = [
         ("processes, and minutes", f"{nodes}, {seconds / 60:.1f}"),
         ("faults", f"{sum(kinds.values())}"),
-        ("updates that count", f"{judged.steps:,}"),
-        ("hand-offs", f"{judged.handoffs:,}"),
-        ("epochs", f"{judged.epochs:,}"),
-        ("models that equal the replay's, to the bit", f"{judged.models:,}"),
-        ("memories of nodes that equal the replay's", f"{judged.entries:,}"),
-        ("times that memory started again", f"{judged.generations:,}"),
-        ("neighbours that did not answer in time", f"{judged.silences:,}"),
-        ("updates lost, by the replay of all disks", f"{judged.lost:,}"),
+        ("updates that count", f"{verdict.steps:,}"),
+        ("hand-offs", f"{verdict.handoffs:,}"),
+        ("epochs", f"{verdict.epochs:,}"),
+        ("models that equal the replay's, to the bit", f"{verdict.models:,}"),
+        ("memories of nodes that equal the replay's", f"{verdict.entries:,}"),
+        ("times that memory started again", f"{verdict.generations:,}"),
+        ("neighbours that did not answer in time", f"{verdict.silences:,}"),
+        ("updates lost, by the replay of all disks", f"{verdict.lost:,}"),
         ("updates lost, as fleet status shows them", shown),
-        ("of them reported by the nodes themselves", f"{judged.reported:,}"),
+        ("of them reported by the nodes themselves", f"{verdict.reported:,}"),
         ("times that the walk stood for dead_after", f"{len(found.pauses)}"),
         ("times that it said that it had stopped", f"{len(found.said)}"),
         ("times that it was revived", f"{found.revived}"),
@@ -276,7 +278,7 @@ def main(arguments: list[str] | None = None) -> int:
                 seconds = time.monotonic() - began
                 for v in live.running():
                     live.end(v)
-                judged = judge_folder(live.fleet, folder)
+                verdict = judge_folder(live.fleet, folder)
             finally:
                 (folder / "story.txt").write_text("\n".join(run.injector.tally.story) + "\n")
     except Violation as broken:
@@ -288,7 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         if between is not None:
             between.close()
-    say(summary(run.found, dict(run.injector.tally.kinds), judged, seconds, asked.nodes))
+    say(summary(run.found, dict(run.injector.tally.kinds), verdict, seconds, asked.nodes))
     if asked.keep is None:
         shutil.rmtree(root)
     return 0

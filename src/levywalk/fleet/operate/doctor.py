@@ -12,7 +12,7 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, said_refusal
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
-from levywalk.fleet.operate.newcomer import unfinished
+from levywalk.fleet.operate.newcomer import interrupted_join
 from levywalk.fleet.operate.scrub import scrubbed
 from levywalk.fleet.operate.watched import is_elsewhere
 from levywalk.fleet.operate.whole_status import together, told_by_token
@@ -90,7 +90,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     yield from each("node files agree with each other", disagreements(files, _prints(files)))
     yield from _joining(path)
     walks = [
-        (one, {found.id: found for found in one.views(_PATIENCE)})
+        (one, {found.id: found for found in one.node_views(_PATIENCE)})
         for one in FleetFolder(path, manifest, files).each
     ]
     views = walks[0][1]
@@ -127,7 +127,7 @@ def each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 def _joining(path: Path) -> Iterator[Finding]:
     """Tell of a `fleet join` that was interrupted."""
-    left = unfinished(path)
+    left = interrupted_join(path)
     if left is not None:
         number, wish = left
         yield Finding(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -33,6 +34,14 @@ PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
 NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
+
+
+class NodeRole(StrEnum):
+    """What a node does for the token."""
+
+    HOLDER = "holder"
+    GUARDIAN = "guardian"
+    NONE = ""
 
 
 class NodeView(NamedTuple):
@@ -230,7 +239,7 @@ def _row(
 ) -> dict[str, Any]:
     about = one.about
     edges = {u: edge for u, edge in about["edges"].items() if u != str(one.id)}
-    role = "holder" if one.id == holder else "guardian" if one.id == guardian else ""
+    role = {guardian: NodeRole.GUARDIAN, holder: NodeRole.HOLDER}.get(one.id, NodeRole.NONE)
     steps = [token["step"] for token in one.tokens]
     loss = about.get("loss")
     return {

@@ -112,7 +112,7 @@ class FleetFolder:
 
     # Status
 
-    def views(self, patience: float = 1.0) -> list[NodeView]:
+    def node_views(self, patience: float = 1.0) -> list[NodeView]:
         """Look at every node, for at most this many seconds."""
         reap()
         return look(self.files, self.manifest, patience=patience)
@@ -120,7 +120,7 @@ class FleetFolder:
     def status(self, patience: float = 1.0) -> dict[str, Any]:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
         at = shlex.quote(str(self.path))
-        return fleet_status(self.views(patience), self.manifest, begun=self.begun, at=at)
+        return fleet_status(self.node_views(patience), self.manifest, begun=self.begun, at=at)
 
     @property
     def begun(self) -> bool:
@@ -282,7 +282,7 @@ class FleetFolder:
         for _ in looks(until):
             if nodes is not None:
                 nodes.see_to(self.files)
-            views = self.views()
+            views = self.node_views()
             if has_begun(views):
                 return False
             silent = [one.id for one in views if not one.answers]

@@ -33,8 +33,8 @@ from levywalk.fleet.operate.newcomer import (
     check_new,
     check_same,
     check_wish,
+    interrupted_join,
     make_newcomer,
-    unfinished,
 )
 from levywalk.fleet.operate.node_processes import (
     FleetProblem,
@@ -119,7 +119,7 @@ def join(
     wish = Wish(near, given, known, address)
     with changing(fleet.path):
         fleet = FleetFolder.open(fleet.path)
-        left = unfinished(fleet.path)
+        left = interrupted_join(fleet.path)
         if left is None:
             _check_known(fleet, wish)
             _check_place(fleet, address)

@@ -94,7 +94,7 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse", until: int | Non
     True
     >>> trace = merge(virtual.logs, fleet)
     >>> trace, trace.provenance["fleet"]["lost_updates"]
-    (Trace(MHLJ: 1 replicas x 100 steps), 0)
+    (Trace(MHLJ: 1 replica x 100 steps), 0)
     """
     if missing not in ("refuse", "mark"):
         raise InvalidParameter(f"missing must be 'refuse' or 'mark', got {missing!r}")

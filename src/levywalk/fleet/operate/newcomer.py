@@ -69,7 +69,7 @@ class Wish(NamedTuple):
         return shlex.join(words)
 
 
-def unfinished(folder: Path) -> tuple[int, Wish] | None:
+def interrupted_join(folder: Path) -> tuple[int, Wish] | None:
     """Return the node of a fleet's folder that has not finished joining, and what was typed."""
     for path in sorted(folder.glob(f"node-*/{JOINING}")):
         try:
@@ -292,7 +292,7 @@ def _own_problem(manifest: Manifest, own: NodeFile) -> Problem:
 def _grown(fleet: FleetFolder, smoothness: float) -> FleetSize:
     """Return the size of the fleet with one node more, not signed."""
     manifest, n = fleet.manifest, fleet.manifest.nodes
-    known = [one.about.get("size") for each in fleet.each for one in each.views()]
+    known = [one.about.get("size") for each in fleet.each for one in each.node_views()]
     here = sizes_of_tokens(fleet.path, Manifest.parse(manifest.text))
     known += [None if size is None else size[:2] for size in here]
     version = max((size[0] for size in known if size), default=0)

@@ -97,7 +97,7 @@ def _lies(fleet: FleetFolder, node: int) -> dict[int, Epoch]:
     """Return the nodes that run here and have shut a node out, each with the epoch of the lie."""
     return {
         one.id: Epoch(*found)
-        for one in fleet.views()
+        for one in fleet.node_views()
         if one.answers
         and one.id != node
         and (found := one.about.get("liars", {}).get(str(node))) is not None

@@ -97,7 +97,7 @@ class RemoteFleet:
 
     # Status
 
-    def views(self, patience: float = _CALM) -> list[NodeView]:
+    def node_views(self, patience: float = _CALM) -> list[NodeView]:
         """Look at every node, for at most this many seconds."""
         answers = self.ask_all(self.nodes, lambda _: {"do": "status"}, max(patience, _CALM))
         return [self._view(v, answers[v]) for v in sorted(answers)]
@@ -114,19 +114,19 @@ class RemoteFleet:
 
     def status(self, patience: float = _CALM) -> dict[str, Any]:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
-        views = self.views(patience)
+        views = self.node_views(patience)
         at = shlex.quote(str(self.path))
         return fleet_status(views, self.manifest, begun=has_begun(views), at=at)
 
     @property
     def begun(self) -> bool:
         """Whether the walk has started, as far as the nodes that answer know."""
-        return has_begun(self.views())
+        return has_begun(self.node_views())
 
     def neighbours(self) -> dict[int, list[int]]:
         """Return the neighbours of each node that has answered, as it says."""
         if not self.node_files:
-            self.views()
+            self.node_views()
         return {v: [one.id for one in file.neighbours] for v, file in self.node_files.items()}
 
     # Logs
@@ -144,7 +144,7 @@ class RemoteFleet:
         FleetProblem
             If a node does not answer and ``partial`` is false: a part of the walk would be missing.
         """
-        silent = [one for one in self.views() if one.unreached is not None]
+        silent = [one for one in self.node_views() if one.unreached is not None]
         if silent and not partial:
             why = "; ".join(str(one.unreached) for one in silent[:3])
             raise FleetProblem(

@@ -35,7 +35,7 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
     for warning in caught:
         if issubclass(warning.category, ExpiryWarning):
             yield Finding(FindingLevel.WARNING, str(warning.message))
-    views = {one.id: one for one in fleet.views()}
+    views = {one.id: one for one in fleet.node_views()}
     reached = [v for v, one in views.items() if one.unreached is None]
     silent = [v for v in views if v not in reached]
     yield Finding(
@@ -56,7 +56,7 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
     walks = [(fleet.manifest, list(views.values()))]
     for number in range(1, fleet.manifest.tokens):
         one = fleet.token(number)
-        walks.append((one.manifest, one.views()))
+        walks.append((one.manifest, one.node_views()))
     if reached:
         yield from by_token(
             running_nodes(

@@ -54,7 +54,7 @@ def revive(
         If the walk has not stopped, no copy is left, no neighbour answers, or the operator's key
         is not here.
     """
-    views, status = fleet.views(), fleet.status()
+    views, status = fleet.node_views(), fleet.status()
     if status["finished"]:
         raise FleetProblem("the walk is over: there is nothing to revive")
     winner = winning_epoch(views)
@@ -86,7 +86,7 @@ def revive(
     )
     for _ in looks(time.monotonic() + timeout):
         say("waiting for a neighbour that guards the model")
-        after = fleet.views()
+        after = fleet.node_views()
         fresh = winning_epoch(after)
         if fresh > winner and fresh != Epoch(*done["epoch"]):
             return Revival(best, fresh.counter, reached - best.step)

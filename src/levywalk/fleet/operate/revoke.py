@@ -37,7 +37,7 @@ def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
     key = operators_key(fleet, "revoke a node")
     words = []  # one for each token, whose epochs are its own
     for one in fleet.each:
-        blank = Revocation(node, winning_epoch(one.views()), b"")
+        blank = Revocation(node, winning_epoch(one.node_views()), b"")
         words.append((one, key.signed(blank, one.manifest.digest)))
     told, down, objections = [], [], []
     for v in fleet.ids:

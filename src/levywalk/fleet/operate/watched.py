@@ -77,7 +77,7 @@ class WatchedFleet(Protocol):
     def check(self, node: int) -> Any:
         """Raise an error unless the node can be asked."""
 
-    def views(self, patience: float = ...) -> list[NodeView]:
+    def node_views(self, patience: float = ...) -> list[NodeView]:
         """Look at every node."""
 
     def status(self, patience: float = ...) -> dict[str, Any]:

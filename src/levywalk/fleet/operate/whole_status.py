@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from statistics import fmean
 from typing import Any, TypeVar
 
+from levywalk.fleet.operate.fleet_status import NodeRole
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.runtime.spending import in_all, spending_of, whole_spending
 from levywalk.fleet.setup.manifest import Manifest
@@ -88,7 +89,7 @@ def _row(rows: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
     spent = in_all([_spent([row])[row["id"]] for row in rows])
     roles = [
         f"{what} {', '.join(str(k) for k, row in enumerate(rows) if row['role'] == role)}"
-        for role, what in (("holder", "holds"), ("guardian", "guards"))
+        for role, what in ((NodeRole.HOLDER, "holds"), (NodeRole.GUARDIAN, "guards"))
         if any(row["role"] == role for row in rows)
     ]
     about = {name: value for name, value in first.items() if name not in _OF_ROW}

@@ -35,7 +35,7 @@ class SetTimer(NamedTuple):
     at: float
 
 
-class Again(NamedTuple):
+class TurnRequest(NamedTuple):
     """Send `Turn` soon, after the events that wait already: the token is here and there is work."""
 
 
@@ -46,7 +46,7 @@ class Notice(NamedTuple):
     about: dict[str, object]
 
 
-Effect = Persist | Send | SetTimer | Again | Notice
+Effect = Persist | Send | SetTimer | TurnRequest | Notice
 
 
 class Start(NamedTuple):

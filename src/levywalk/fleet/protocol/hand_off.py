@@ -51,7 +51,7 @@ persisted before. A restarted node sends again every message that still needs an
 
 from __future__ import annotations
 
-from levywalk.fleet.protocol.events import Again, Turn
+from levywalk.fleet.protocol.events import Turn, TurnRequest
 from levywalk.fleet.protocol.links import LinkKind, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -92,7 +92,7 @@ class HandOff(Remembering):
                     self._send(held.guardian, Renew(held.token))
                     waits = True
                 else:
-                    self.out.append(Again())
+                    self.out.append(TurnRequest())
             elif held.status == HeldStatus.MOVING and self.ready is held.token:
                 self._send(held.guardian, self._release_of(held, again=True))
                 waits = True
@@ -222,7 +222,7 @@ class HandOff(Remembering):
                 if self.site.stuck:  # nothing changes here before a neighbour is back
                     self.retry_at = now + self.terms.retry
                 else:
-                    self.out.append(Again())
+                    self.out.append(TurnRequest())
                 return
             else:
                 self._send(held.guardian, Renew(token))
@@ -304,7 +304,7 @@ class HandOff(Remembering):
         self._record("stayed", to=held.to)
         self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
-        self.out.append(Again())
+        self.out.append(TurnRequest())
 
     def _released(self, sender: int, message: Released, now: float) -> None:
         """The guardian has released the token: become its guardian, and activate it at the next

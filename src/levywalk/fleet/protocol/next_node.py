@@ -4,7 +4,7 @@ certificate.
 
 from __future__ import annotations
 
-from levywalk.fleet.protocol.events import Again
+from levywalk.fleet.protocol.events import TurnRequest
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -121,7 +121,7 @@ class NextNode(Resizing):
             Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST, right),
         )
         self.out.append(
-            Again()
+            TurnRequest()
         )  # the next message to the giver, or the answer to its next one, tells it
 
     def _right_to_hold(self, certificate: Certificate) -> Right:

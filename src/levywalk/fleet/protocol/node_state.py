@@ -10,7 +10,7 @@ from levywalk.fleet.protocol.events import Effect, Event, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Held, HeldStatus, Line
-from levywalk.fleet.protocol.starts import Seen, Starts, start_name
+from levywalk.fleet.protocol.starts import NeighbourStart, Starts, start_name
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
@@ -77,7 +77,9 @@ class NodeState:
         )
         self.acknowledged: set[int] = set()  # neighbours that know this node's new degree
         # What was seen of the neighbours: ahead of the disk until the next write (`witnesses`).
-        self.sightings: dict[int, Seen] = {} if disk.starts is None else dict(disk.starts.seen)
+        self.sightings: dict[int, NeighbourStart] = (
+            {} if disk.starts is None else dict(disk.starts.seen)
+        )
         self.saw_more = False
         self.awaited: set[int] = set()  # neighbours without whose answers it must not act
         self.ungreeted: set[int] = set()  # neighbours that have not answered the greeting

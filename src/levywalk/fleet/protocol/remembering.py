@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Again
+from levywalk.fleet.protocol.events import TurnRequest
 from levywalk.fleet.protocol.guardian import Guardian
 from levywalk.fleet.protocol.kept_memory import (
     DEPTH,
@@ -183,4 +183,4 @@ class Remembering(Guardian):
         inquiry.answers[sender] = message.values or None
         inquiry.due.discard(sender)
         if not inquiry.due:
-            self.out.append(Again())
+            self.out.append(TurnRequest())

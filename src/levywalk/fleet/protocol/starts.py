@@ -27,7 +27,7 @@ class StartChain(NamedTuple):
     links: bytes
 
 
-class Seen(NamedTuple):
+class NeighbourStart(NamedTuple):
     """What a node has last seen of a neighbour."""
 
     origin: bytes = b""  # the link of the first start from that state folder
@@ -38,13 +38,13 @@ class Seen(NamedTuple):
     past: tuple[bytes, ...] = ()  # origins of earlier state folders
     owed: bool = False  # whether it was declared gone, and that was not acted on yet
 
-    def after(self, greeting: Greeting) -> Seen:
+    def after(self, greeting: Greeting) -> NeighbourStart:
         """Return what is known after a greeting that does not contradict what was known."""
         if greeting.origin == self.origin:
             commits, last = max(self.commits, greeting.commits), greeting.links[-LINK:]
-            return Seen(self.origin, greeting.number, last, commits, False, *self[5:])
+            return NeighbourStart(self.origin, greeting.number, last, commits, False, *self[5:])
         past = (*self.past, self.origin)[-_PAST:] if self.origin else self.past
-        return Seen(
+        return NeighbourStart(
             *(greeting.origin, greeting.number, greeting.links[-LINK:], greeting.commits, False),
             *(past, self.owed),
         )
@@ -67,7 +67,7 @@ class Starts(NamedTuple):
     number: int
     commits: int  # the number of its last write
     fenced: str  # why it must not take part any more; empty if it may
-    seen: dict[int, Seen]
+    seen: dict[int, NeighbourStart]
 
 
 def next_link(chain: StartChain | None, draw: bytes, commits: int) -> StartChain:

@@ -47,7 +47,7 @@ from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.records import Spending
 from levywalk.fleet.protocol.starts import (
     LINK,
-    Seen,
+    NeighbourStart,
     Starts,
     disagreement,
     next_link,
@@ -99,7 +99,7 @@ class Witnesses(NodeState):
             if seen is None or start_name(seen.link) != start:
                 return False  # of an earlier start, or of one that has not greeted yet
             if commit > seen.commits:
-                self.sightings[sender] = Seen(*seen[:3], commit, *seen[4:])
+                self.sightings[sender] = NeighbourStart(*seen[:3], commit, *seen[4:])
                 self.saw_more = True
             if not commit:  # the sender waits for answers, and cannot say that it holds
                 self.part_received(sender, now)
@@ -172,7 +172,7 @@ class Witnesses(NodeState):
         if not possible(message):
             self._record("refused", sender=sender, why="a greeting that is not possible")
             return
-        seen = self.sightings.get(sender, Seen())
+        seen = self.sightings.get(sender, NeighbourStart())
         answer = seen.told(message)
         if not disagreement(message, answer):
             after = seen.after(message)
@@ -249,7 +249,7 @@ class Witnesses(NodeState):
         """Do not wait for the answer of a node that is not a neighbour any more."""
         self._answered(event.node, now)
 
-    def _see_neighbour(self, node: int, seen: Seen) -> None:
+    def _see_neighbour(self, node: int, seen: NeighbourStart) -> None:
         """Store what is known of a neighbour before the next message is sent."""
         self.sightings[node] = seen
         if self.disk.starts is not None:
@@ -273,7 +273,7 @@ class Witnesses(NodeState):
     def _owe(self, node: int) -> None:
         """Note that a neighbour is gone for good, and that this was not acted on yet."""
         if self.disk.starts is not None and node in self.disk.edges:
-            seen = self.sightings.get(node, Seen())
+            seen = self.sightings.get(node, NeighbourStart())
             if not seen.gone:
                 self._note_loss(node, seen.origin)
             self._see_neighbour(node, seen._replace(gone=True, owed=True))

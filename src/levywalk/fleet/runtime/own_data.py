@@ -29,7 +29,7 @@ class OwnProblem(GeneralizedLinear):
     --------
     >>> import levywalk as lw
     >>> OwnProblem([[1.0], [2.0]], [1.0, 2.0], lw.losses.least_squares())
-    OwnProblem(n=1, dim=1, samples=2, ridge=0.0)
+    OwnProblem(n=1, dim=1, n_samples=2, ridge=0.0)
     """
 
     def _assign(self, node: Ints | None) -> None:

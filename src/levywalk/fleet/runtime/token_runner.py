@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from levywalk.draws import Domain, Key
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Event,
     Excused,
@@ -37,6 +36,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.messages import Message, Prepare, Refused
 from levywalk.fleet.protocol.node import Node
@@ -209,10 +209,10 @@ class TokenRunner:
 
     def _received(self, event: Event) -> list[Effect]:
         effects = self.node.receive(event, time.monotonic())
-        if any(type(effect) is Again for effect in effects):
+        if any(type(effect) is TurnRequest for effect in effects):
             # The updates join this transaction, which saves one write. Messages leave a moment
             # later, which is allowed.
-            rest = [effect for effect in effects if type(effect) is not Again]
+            rest = [effect for effect in effects if type(effect) is not TurnRequest]
             effects = rest + self._worked()
         return effects
 
@@ -266,7 +266,7 @@ class TokenRunner:
                 self._grow()
             if effect.what == "fenced":
                 asyncio.get_running_loop().create_task(self.process.transport.stop())
-        elif isinstance(effect, Again):
+        elif isinstance(effect, TurnRequest):
             asyncio.get_running_loop().call_soon(self.event, Turn())
 
     def _set_timer(self, at: float) -> None:
@@ -348,14 +348,14 @@ class TokenRunner:
             self.process.fail(NodeStoreError(str(error)))
             return
 
-        def again() -> None:
+        def open_again() -> None:
             self.process.spare.take_back()
             self.out_of_order = ""
             self._start()
             self.process.reopened()
 
         asyncio.get_running_loop().call_later(
-            min(_PAUSE, self.manifest.terms.dead_after / 4), again
+            min(_PAUSE, self.manifest.terms.dead_after / 4), open_again
         )
 
     # Calls by the process

@@ -1,4 +1,7 @@
-"""The alert rules of a fleet, for Prometheus: what an operator must know, and what helps."""
+"""The alert rules of a fleet, for Prometheus: what an operator must know, and what helps.
+
+`alerts` is long because it is one list, of all rules with their texts.
+"""
 
 from __future__ import annotations
 

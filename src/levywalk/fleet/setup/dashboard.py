@@ -14,12 +14,12 @@ _TROUBLE = "levywalk_fenced + levywalk_out_of_order > bool 0"
 _STATE = "clamp_max(min by (token) (levywalk_stalled) + 2 * max by (token) (levywalk_finished), 2)"
 
 
-def panels() -> list[dict[str, Any]]:
+def dashboard_panels() -> list[dict[str, Any]]:
     """Return the panels, from the most important one at the top left.
 
     Examples
     --------
-    >>> [panel["title"] for panel in panels()[:4]]
+    >>> [panel["title"] for panel in dashboard_panels()[:4]]
     ['The walk', 'Updates', 'Hand-offs per second', 'Nodes that answer']
     """
     rows = [
@@ -118,7 +118,7 @@ def dashboard(name: str) -> str:
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
         "templating": {"list": [source]},
-        "panels": panels(),
+        "panels": dashboard_panels(),
     }
     return json.dumps(content, indent=2) + "\n"
 

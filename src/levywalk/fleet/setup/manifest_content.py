@@ -57,7 +57,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
         "walk": {
             "steps": published.steps,
             "stop": published.stop,
-            "detector": None if published.detector is None else _written(published.detector),
+            "detector": None if published.detector is None else _fields_of(published.detector),
             "record_every": published.record_every,
             "start": fleet.start,
             **({"starts": list(fleet.starts)} if fleet.starts else {}),
@@ -67,7 +67,7 @@ def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None)
             "seed": int(fleet.seed),
             "shared_key": fleet.shared_key,
         },
-        "handoff": {key: value for key, value in _written(terms).items() if key not in left_out},
+        "handoff": {key: value for key, value in _fields_of(terms).items() if key not in left_out},
         **({} if private is None else {"privacy": privacy_table(private)}),
         **({} if published.check is None else {TABLE: check_table(published.check)}),
     }
@@ -84,7 +84,7 @@ def _problem(problem: Problem, x0: Floats, mean: float) -> dict[str, Any]:
                 "arrays": tensors_of(problem.arrays, dim, problem.dtype.itemsize),
                 "x0": first_hash(x0),
             },
-            "problem": {"code": problem.code.written(), "mean_smoothness": mean},
+            "problem": {"code": problem.code.to_dict(), "mean_smoothness": mean},
         }
     loss = getattr(problem, "sample_loss", None)
     if not isinstance(loss, Loss):
@@ -140,5 +140,5 @@ def _phase(phase: PublishedPhase) -> dict[str, Any]:
     }
 
 
-def _written(value: Any) -> dict[str, Any]:
+def _fields_of(value: Any) -> dict[str, Any]:
     return {entry.name: getattr(value, entry.name) for entry in fields(value)}

@@ -52,7 +52,7 @@ class ModelCode:
     sample: tuple[int, ...]
     metrics: tuple[str, ...]
 
-    def written(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
             "file": self.file,

@@ -41,7 +41,7 @@ def fleet_of(folder: str | Path) -> Fleet:
     ...         step_size="theory",
     ...     )
     ...     fleet_of(at).network
-    Network('ring(5)', n=5, edges=5, self_loops='none')
+    Network('ring(5)', n=5, n_edges=5, self_loops='none')
     """
     folder = Path(folder)
     manifest = Manifest.read(folder / "manifest.json")

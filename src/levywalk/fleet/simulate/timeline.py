@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from levywalk.fleet.operate.log_text import named, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
-from levywalk.fleet.simulate.virtual import PlannedFault, Stay, Told, VirtualFleet
+from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, Told, VirtualFleet
 
 _EDGES = ("edge down", "edge up")
 
@@ -259,16 +259,16 @@ def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
     since: dict[tuple[int, str], float] = {(v, "away"): 0.0 for v in virtual.first_absent}
     bars = []
     for told in virtual.told:
-        if told.what in ("kill", "lose disk", "left"):
+        if told.what in (FaultKind.KILL, FaultKind.LOSE_DISK, "left"):
             since.setdefault((told.node, "away"), told.time)
-        elif told.what in ("restart", "join"):
+        elif told.what in (FaultKind.RESTART, FaultKind.JOIN):
             ends = [(told.node, "away")]
             bars += [
                 (v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since
             ]
-        elif told.what == "cut":
+        elif told.what == FaultKind.CUT:
             since |= {(v, "cut"): told.time for v in told.about["nodes"]}
-        elif told.what == "heal":
+        elif told.what == FaultKind.HEAL:
             whom = told.about.get("nodes") or [v for v, what in since if what == "cut"]
             bars += [
                 (v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import (
-    Again,
     Effect,
     Event,
     Genesis,
@@ -37,6 +37,7 @@ from levywalk.fleet.protocol.events import (
     Start,
     Timer,
     Turn,
+    TurnRequest,
 )
 from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.node import Node
@@ -47,8 +48,27 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.poisoned import poison
 
 HOLDER, GUARDIAN = "holder", "guardian"
-_FOR_THE_DEAD = ("restart", "join")
 _TIMER, _TURN = Timer(), Turn()
+
+
+class FaultKind(StrEnum):
+    """What happens to a node, or to a connection; `PlannedFault` says what each means."""
+
+    KILL = "kill"
+    RESTART = "restart"
+    LOSE_DISK = "lose disk"
+    BACK_UP = "back up"
+    ROLL_BACK = "roll back"
+    REJOIN = "rejoin"
+    LEAVE = "leave"
+    JOIN = "join"
+    GONE = "gone"
+    CUT = "cut"
+    HEAL = "heal"
+    POISON = "poison"
+
+
+_FOR_THE_DEAD = (FaultKind.RESTART, FaultKind.JOIN)
 
 
 class PlannedFault(NamedTuple):
@@ -73,11 +93,13 @@ class PlannedFault(NamedTuple):
 
     Attributes
     ----------
+    what
+        A `FaultKind`, or its value.
     node
         A node, or "holder" or "guardian": the node that has this role at the time.
     """
 
-    what: str
+    what: FaultKind | str
     node: int | str = -1
     nodes: frozenset[int] = frozenset()
 
@@ -202,7 +224,10 @@ class VirtualFleet:
             raise InvalidParameter(f"what must be one of {', '.join(_FAULTS)}, got {fault.what!r}")
         for v in fault.nodes:
             self._checked(v)
-        if fault.what not in ("cut", "heal") and fault.node not in (HOLDER, GUARDIAN):
+        if fault.what not in (FaultKind.CUT, FaultKind.HEAL) and fault.node not in (
+            HOLDER,
+            GUARDIAN,
+        ):
             self._checked(fault.node)
 
     def run(self, *, patience: float | None = None, until: float = float("inf")) -> bool:
@@ -308,7 +333,7 @@ class VirtualFleet:
             elif isinstance(effect, SetTimer):
                 machine.timer_at = effect.at
                 self._push(effect.at, v, _TIMER)
-            elif isinstance(effect, Again):
+            elif isinstance(effect, TurnRequest):
                 self._push(self.now, v, _TURN)
             else:
                 self.told.append(Told(self.now, v, effect.what, effect.about))
@@ -404,7 +429,7 @@ class VirtualFleet:
         if (
             v >= 0
             and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD)
-            and fault.what != "gone"
+            and fault.what != FaultKind.GONE
         ):
             self.told.append(Told(self.now, v, "no use", {"fault": fault.what}))
             return
@@ -487,18 +512,18 @@ class VirtualFleet:
 
 
 _FAULTS: dict[str, Callable[[VirtualFleet, int, frozenset[int]], None]] = {
-    "kill": VirtualFleet._kill,
-    "restart": VirtualFleet._restart,
-    "lose disk": VirtualFleet._lose_disk,
-    "back up": VirtualFleet._back_up,
-    "roll back": VirtualFleet._roll_back,
-    "rejoin": VirtualFleet._rejoin,
-    "leave": VirtualFleet._leave,
-    "join": VirtualFleet._join,
-    "gone": VirtualFleet._gone,
-    "cut": VirtualFleet._cut,
-    "heal": VirtualFleet._heal,
-    "poison": VirtualFleet._poison,
+    FaultKind.KILL: VirtualFleet._kill,
+    FaultKind.RESTART: VirtualFleet._restart,
+    FaultKind.LOSE_DISK: VirtualFleet._lose_disk,
+    FaultKind.BACK_UP: VirtualFleet._back_up,
+    FaultKind.ROLL_BACK: VirtualFleet._roll_back,
+    FaultKind.REJOIN: VirtualFleet._rejoin,
+    FaultKind.LEAVE: VirtualFleet._leave,
+    FaultKind.JOIN: VirtualFleet._join,
+    FaultKind.GONE: VirtualFleet._gone,
+    FaultKind.CUT: VirtualFleet._cut,
+    FaultKind.HEAL: VirtualFleet._heal,
+    FaultKind.POISON: VirtualFleet._poison,
 }
 
 

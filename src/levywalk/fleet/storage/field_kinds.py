@@ -1,6 +1,7 @@
 """How one field of a record is written as bytes and read again; `codec` has the records.
 
 Every kind has exactly one encoding of a value, and refuses all other bytes (`Malformed`).
+All kinds are in one file: most are a few lines, and some are made of others.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK, Seen, StartChain, Starts
+from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK, NeighbourStart, StartChain, Starts
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.storage.field_kinds import BytesField, FieldReader, FieldWriter
 
@@ -47,7 +47,7 @@ class StartsField:
         origin, count, commits, many = source.numbers(_OWN)
         if count < 1 or commits < 0:
             raise Malformed(f"a node cannot have {count} starts and {commits} writes")
-        seen: dict[int, Seen] = {}
+        seen: dict[int, NeighbourStart] = {}
         last = -math.inf
         for _ in range(many):  # each takes bytes, so a false count soon comes to their end
             node, first, starts, link, writes, flags, past = source.numbers(_SEEN)
@@ -58,7 +58,7 @@ class StartsField:
             before = tuple(source.take(LINK) for _ in range(past))
             first, link = (first, link) if starts else (b"", b"")
             gone, owed = bool(flags & 1), bool(flags & 2)
-            seen[node] = Seen(first, starts, link, writes, gone, before, owed)
+            seen[node] = NeighbourStart(first, starts, link, writes, gone, before, owed)
             last = node
         try:
             why = _WHY.read(source).decode()

@@ -158,7 +158,9 @@ def _iterated(
         factor = factorise(shifted)
         below = None if factor is None else factor.negatives()
         missed = below is not None and below > (null is not None)
-    return _judged(pair.value.real, pair.residual, kind, method, squared=squared, missed=missed)
+    return _spectral_gap_of(
+        pair.value.real, pair.residual, kind, method, squared=squared, missed=missed
+    )
 
 
 def _inverse(matrix: Any, null: Floats | None) -> Any:
@@ -219,7 +221,7 @@ def _dense_symmetric(
     small = matrix if null is None else _without(matrix, null)
     values, vectors = scipy.linalg.eigh(small, subset_by_index=[0, 0])
     residual = float(np.linalg.norm(small @ vectors[:, 0] - values[0] * vectors[:, 0]))
-    return _judged(float(values[0]), residual, kind, "dense", squared=squared)
+    return _spectral_gap_of(float(values[0]), residual, kind, "dense", squared=squared)
 
 
 def _without(matrix: Floats, null: Floats) -> Floats:
@@ -232,7 +234,7 @@ def _without(matrix: Floats, null: Floats) -> Floats:
     return np.asarray(work[1:, 1:])
 
 
-def _judged(
+def _spectral_gap_of(
     value: float,
     residual: float,
     kind: str,

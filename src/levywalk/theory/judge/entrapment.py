@@ -58,7 +58,7 @@ class EntrapmentReport:
         The largest ratio of dwell to i.i.d. dwell over the regions. 1 means no entrapment. 100
         means that a visit lasts a hundred times longer than with independent draws from the same
         law.
-    gap, uniform_gap
+    spectral_gap, uniform_spectral_gap
         The right spectral gap of this chain and of UnifRW on the same network.
     law
         The stationary law of the chain, with the method that found it and its error.
@@ -70,15 +70,15 @@ class EntrapmentReport:
     >>> import levywalk as lw
     >>> report = lw.entrapment(lw.ring(50), lw.heterogeneous(50, important=1), lw.weight_rw())
     >>> report
-    EntrapmentReport(WeightRW: score ..., ... steps per visit at node ..., right gap ...)
+    EntrapmentReport(WeightRW: score ..., ... steps per visit at node ..., right spectral gap ...)
     """
 
     design: str
     radius: int
     regions: tuple[Region, ...]
     score: float
-    gap: SpectralGap
-    uniform_gap: SpectralGap
+    spectral_gap: SpectralGap
+    uniform_spectral_gap: SpectralGap
     law: StationaryReport
     correlation: Floats | None = None
 
@@ -88,7 +88,7 @@ class EntrapmentReport:
         return {
             "stationary law": self.law.answer,
             "steps to escape": self.worst.escape_answer,
-            "right spectral gap": self.gap.answer,
+            "right spectral gap": self.spectral_gap.answer,
         }
 
     @property
@@ -109,14 +109,15 @@ class EntrapmentReport:
         return (
             f"EntrapmentReport({self.design}: score {self.score:.3g}, "
             f"{steps_text(self.worst.dwell)} per visit at {self.worst.place}, "
-            f"right gap {self.gap.value:.3g})"
+            f"right spectral gap {self.spectral_gap.value:.3g})"
         )
 
     def _repr_html_(self) -> str:
         answers = "; ".join(f"{name}: {answer}" for name, answer in self.answers.items())
         caption = (
             f"Entrapment of {self.design}: score {self.score:.3g}, right spectral gap "
-            f"{self.gap.value:.3g} (UnifRW: {self.uniform_gap.value:.3g}); {answers}"
+            f"{self.spectral_gap.value:.3g} (UnifRW: {self.uniform_spectral_gap.value:.3g}); "
+            f"{answers}"
         )
         return columns_html(HEADER, [cells(region) for region in self.regions], caption)
 
@@ -171,7 +172,7 @@ def entrapment(
         design,
         P,
         stationary_report(P),
-        uniform_gap=uniform,
+        uniform_spectral_gap=uniform,
         trace=trace,
         radius=radius,
         nodes=nodes,
@@ -185,7 +186,7 @@ def entrapment_of_chain(
     P: Any,
     found: StationaryReport,
     *,
-    uniform_gap: SpectralGap,
+    uniform_spectral_gap: SpectralGap,
     trace: Trace | None = None,
     radius: int = 3,
     nodes: Ints | None = None,
@@ -216,8 +217,8 @@ def entrapment_of_chain(
         radius=radius,
         regions=tuple(regions),
         score=score,
-        gap=spectral_gap(P, stationary=found.law),
-        uniform_gap=uniform_gap,
+        spectral_gap=spectral_gap(P, stationary=found.law),
+        uniform_spectral_gap=uniform_spectral_gap,
         law=found,
         correlation=None if trace is None else update_correlation(trace, problem),
     )

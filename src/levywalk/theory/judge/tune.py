@@ -93,13 +93,13 @@ class Tuning:
     def __repr__(self) -> str:
         return (
             f"Tuning({_parameters_text(self.parameters)}: {self.cost:,.0f} {self.cost_unit}, "
-            f"best of {len(self.candidates)} designs, "
+            f"best of {_designs_text(len(self.candidates))}, "
             f"{'trusted' if self.trusted else self.prediction.verdict})"
         )
 
     def _repr_html_(self) -> str:
         caption = (
-            f"Best of {len(self.candidates)} designs: {_parameters_text(self.parameters)}, "
+            f"Best of {_designs_text(len(self.candidates))}: {_parameters_text(self.parameters)}, "
             f"{self.cost:,.0f} {self.cost_unit} predicted, {self.prediction.verdict}"
         )
         return columns_html(
@@ -234,6 +234,10 @@ def _candidate(
 
 def _parameters_text(parameters: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:g}" for name, value in parameters.items())
+
+
+def _designs_text(count: int) -> str:
+    return "1 design" if count == 1 else f"{count} designs"
 
 
 def _shapes(p_distances: Iterable[float], max_hops: Iterable[int]) -> list[tuple[float, int]]:
