@@ -29,7 +29,7 @@ _PARDON = struct.Struct("<4q")
 
 
 class Pardon(NamedTuple):
-    """The operator's word that a node which has lied may take part again."""
+    """The operator's signed order that a node which has lied may take part again."""
 
     node: int
     epoch: Epoch  # of the false link; lies about later epochs are not covered

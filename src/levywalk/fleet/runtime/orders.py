@@ -157,7 +157,7 @@ class Orders:
         return done | {"step": token.step, "epoch": list(token.epoch)}
 
     def _pardon(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let a node in again that has lied, on the operator's word."""
+        """Let a node in again that has lied, on the operator's signed order."""
         node, epoch, signature = _about_node(asked, "let a node in again")
         done = self._ordered(Pardoned(Pardon(node, epoch, signature)))
         if str(node) in describe(self.runner.node.disk)["liars"]:
@@ -169,7 +169,7 @@ class Orders:
         return done
 
     def _revoke(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let a node take no part any more, on the operator's word."""
+        """Let a node take no part any more, on the operator's signed order."""
         node, epoch, signature = _about_node(asked, "revoke a node")
         if not 0 <= node < self.runner.manifest.nodes:
             raise InvalidParameter(f"node must be below {self.runner.manifest.nodes}, got {node}")
@@ -182,7 +182,7 @@ class Orders:
         return done
 
     def _size(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let the fleet have more nodes, on the operator's word."""
+        """Let the fleet have more nodes, on the operator's signed order."""
         size = _told_size(asked)
         done = self._ordered(Resize(size))
         known = self.runner.node.disk.size
@@ -251,7 +251,7 @@ class Orders:
 
 
 def _told_size(asked: dict[str, Any]) -> FleetSize:
-    """Return the operator's word about the fleet's size in an order."""
+    """Return what the operator has signed about the fleet's size, from a request."""
     kinds = {"version": int, "nodes": int, "mean_smoothness": float, "signature": str}
     values: list[Any] = [asked.get(key) for key in kinds]
     right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
@@ -262,7 +262,7 @@ def _told_size(asked: dict[str, Any]) -> FleetSize:
 
 
 def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
-    """Return the operator's word about a node in an order: the node, an epoch, the signature."""
+    """Return what the operator has signed about a node: the node, an epoch, the signature."""
     node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
     numbers = [node, *epoch] if isinstance(epoch, list) else []
     right = len(numbers) == 4 and all(type(one) is int and -1 <= one < 1 << 62 for one in numbers)
@@ -273,7 +273,7 @@ def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
 
 
 def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
-    """Return the operator's word in an order to revive a copy."""
+    """Return what the operator has signed, from a request to revive a copy."""
     counter, digest, signature = (asked.get(key) for key in ("counter", "digest", "signature"))
     if (
         type(counter) is not int
