@@ -208,10 +208,10 @@ class Guardian(Comparing):
     def _refuses_word(self, token: Token, word: Certificate) -> str | None:
         """Return why the operator's signed order does not allow to revive a copy, or None."""
         if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
-            return "the operator's word is not about this copy"
+            return "the operator's signed order is not about this copy"
         if word.epoch.counter <= max(self.disk.known.epoch, token.epoch).counter:
             return (
-                f"the operator's word is for epoch {tuple(word.epoch)}, and epoch "
+                f"the operator's signed order is for epoch {tuple(word.epoch)}, and epoch "
                 f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"
             )
         return None if self._signed(word) else "the operator has not signed this"

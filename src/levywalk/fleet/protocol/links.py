@@ -241,7 +241,7 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
     holds, guards = right.holder == who, right.guardian == who
     revived = right.signer == OPERATOR
     if revived and epoch.node != who:
-        return f"the operator's word is for node {epoch.node}, not for node {who}"
+        return f"the operator's signed order is for node {epoch.node}, not for node {who}"
     continues = one.parent == epoch
     own = one.parent.node == who and one.parent.counter > epoch.counter
     fine = {

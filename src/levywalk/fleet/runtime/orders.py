@@ -151,7 +151,7 @@ class Orders:
         done = self._ordered(Revive(token, word))
         if self.runner.node.disk.held is before:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 "signed with the key that the manifest names, or a higher epoch is known there"
             )
         return done | {"step": token.step, "epoch": list(token.epoch)}
@@ -162,7 +162,7 @@ class Orders:
         done = self._ordered(Pardoned(Pardon(node, epoch, signature)))
         if str(node) in describe(self.runner.node.disk)["liars"]:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 f"signed with the key that the manifest names, or is not about the last lie of "
                 f"node {node}"
             )
@@ -176,7 +176,7 @@ class Orders:
         done = self._ordered(Revoke(Revocation(node, epoch, signature)))
         if node not in self.runner.node.disk.revoked.nodes:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 "signed with the key that the manifest names"
             )
         return done
@@ -189,7 +189,7 @@ class Orders:
         if known != size:
             kept = "none" if known is None else f"version {known.version}"
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 f"signed with the key that the manifest names, or is not later than what it has "
                 f"({kept})"
             )
@@ -256,7 +256,7 @@ def _told_size(asked: dict[str, Any]) -> FleetSize:
     values: list[Any] = [asked.get(key) for key in kinds]
     right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
     if not right or not 0 < values[0] < 1 << 62:
-        raise InvalidParameter("an order about the fleet's size needs the operator's word")
+        raise InvalidParameter("an order about the fleet's size needs the operator's signature")
     version, nodes, mean, signature = values
     return FleetSize(version, nodes, mean, bytes.fromhex(signature))
 
@@ -267,7 +267,7 @@ def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
     numbers = [node, *epoch] if isinstance(epoch, list) else []
     right = len(numbers) == 4 and all(type(one) is int and -1 <= one < 1 << 62 for one in numbers)
     if not right or not isinstance(signature, str):
-        raise InvalidParameter(f"an order to {what} needs the operator's word")
+        raise InvalidParameter(f"an order to {what} needs the operator's signature")
     number, *place = numbers
     return number, Epoch(*place), bytes.fromhex(signature)
 
@@ -281,6 +281,6 @@ def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
         or not isinstance(digest, str)
         or not isinstance(signature, str)
     ):
-        raise InvalidParameter("an order to revive a walk needs the operator's word")
+        raise InvalidParameter("an order to revive a walk needs the operator's signature")
     blank = operators_word(token, node, counter)
     return blank._replace(digest=bytes.fromhex(digest), signature=bytes.fromhex(signature))
