@@ -156,8 +156,9 @@ def slot_word(step_hash: int, slot: int) -> int:
 class Words:
     """The random words of one step: ``words(slot)`` returns the same 64 bits at every call.
 
-    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; your own
-    method can use ``OWN + i`` for further draws.
+    The slots are constants of this module, `levywalk.draws`. A walk reads ``draws.JUMP`` and
+    ``draws.HOP + i``, an update reads ``draws.MINIBATCH + j``; your own method can use
+    ``draws.OWN + i`` for further draws.
 
     Examples
     --------

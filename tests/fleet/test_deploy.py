@@ -48,7 +48,7 @@ def test_founding_writes_the_files(kind, tmp_path):
     begin = [line for line in made["INSTALL.md"].splitlines() if "levywalk fleet begin" in line]
     assert (
         len(begin) == 1
-    )  # the first token is born on the operator's word, once, where the manifest says
+    )  # the first token is created by the operator's command, once, where the manifest says
     assert f"-{start}" in begin[0]
     for v in range(N):
         for text in made.values():

@@ -146,7 +146,7 @@ def test_the_law_after_the_join_is_the_target_of_all_nodes(method: str) -> None:
         np.testing.assert_allclose(law / law.sum(), target / target.sum(), atol=1e-12)
 
 
-# The operator's word
+# The operator's signed order
 
 
 def two() -> tuple[Fleet, VirtualFleet]:

@@ -285,7 +285,7 @@ def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(m
     assert virtual.machines[2].disk["spent"] == Spending(24)
     assert any(told.what == "budget counts as spent" for told in virtual.told)
     assert not any(isinstance(line, BudgetSpent) for line in virtual.logs[2])
-    said = dataclasses.replace(fleet.disk(2), spent=Spending(3))  # an operator's word is kept
+    said = dataclasses.replace(fleet.disk(2), spent=Spending(3))  # an operator's order is kept
     monkeypatch.setattr(Fleet, "lost_disk", lambda self, v: said)
     virtual = VirtualFleet(fleet)
     virtual.at(0.1, PlannedFault("lose disk", 2))

@@ -1,4 +1,4 @@
-"""Revoked nodes: the operator's word reaches all nodes and lasts; the walk goes on without them."""
+"""Revoked nodes: the order reaches all nodes and lasts, and the walk continues without them."""
 
 from __future__ import annotations
 

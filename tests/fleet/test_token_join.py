@@ -234,7 +234,7 @@ def test_a_node_that_starts_learns_the_size_of_every_token(tmp_path: Path) -> No
     assert [one.manifest.nodes for one in process.runners] == [4, 4]
     assert [one.node.published.method.n for one in process.runners] == [4, 4]
     assert closed(process) == sizes
-    for number, size in enumerate(sizes):  # as the operator's word about the others is carried
+    for number, size in enumerate(sizes):  # as the operator's order about the others is carried
         assert size is not None
         write_size(fleet.place(1), size, number)
     assert closed(Process(fleet.place(1) / "node.toml")) == sizes

@@ -74,7 +74,7 @@ time.sleep(8.0)  # two dead_after and more
 print(levywalk("fleet status six"))
 
 # %%
-# The operator's word continues the walk. The two nodes start again, without their disks.
+# The operator's signed order continues the walk. The two nodes start again, without their disks.
 
 print(levywalk("fleet revive six"))
 revived = time.monotonic() - began

@@ -123,7 +123,7 @@ def sentence(result: Comparison) -> str:
 
 NOISY = (
     "This is the paper's ring at the signal to noise of its published curve, about 33,000; with "
-    "noise as large as its text says (signal to noise 10) all methods soon stand on their noise "
+    "noise as large as its text says (signal to noise 10) all methods soon reach their noise "
     "floors, and to 1 % MHLJ is no faster than UnifRW (docs/paper.md)."
 )
 

@@ -40,7 +40,7 @@ from levywalk.walks import Walk
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHORT, PRIVATE_SHORT = 20_000, 2_000  # updates: fewer are done before a loop is compiled
 MOST_NODES = 2_000  # for the published loss of all pairs
-# Step sizes that are tried, as multiples of 1/L*; clipped gradients bear steps beyond it.
+# Step sizes that are tried, as multiples of 1/L*; with clipped gradients larger ones can work, too.
 TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
 

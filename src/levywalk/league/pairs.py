@@ -94,7 +94,7 @@ _EVERY_WALK = {
     "oldest_neighbour": "covers quickly, but asks its neighbours at every step",
     "rotor_router": "covers every edge in turn, without a random number",
     "depth_first_tour": "a lap of 2(n-1) transfers for ever, after marks were set once",
-    "srrw": "the self-repellent walk, whose repulsion fades to its base chain",
+    "srrw": "the self-repellent walk, which approaches its base chain",
     "hdt": "history-driven target with MHDA as its sampler, a published reference",
     "lifted_ring": "a walk with a direction; on rings only",
     "reshuffling": "a server's limit: every node once per lap, in random order",

@@ -37,9 +37,10 @@ class GeneralizedLinear:
     The local loss f_v is the mean over the samples of node v plus (ridge/2)‖x‖², and f is the mean
     of f_v over all nodes that hold data.
 
-    This is the base class of `LeastSquares` and `Logistic`, which differ in φ and in what is known
-    in closed form. Attributes that need a pass over the data (``smoothness``, ``optimum``, …) are
-    computed at the first access and then kept.
+    This is the base class of `LeastSquares`, `Logistic`, `Softmax`, `Huber`, `Poisson`,
+    `SquaredHinge` and `Quantile`, which differ in φ and in what is known in closed form. Attributes
+    that need a pass over the data (``smoothness``, ``optimum``, …) are computed at the first access
+    and then kept.
 
     Parameters
     ----------

@@ -145,7 +145,8 @@ class WalkRecord:
         return np.asarray(visits / max(visits.sum(), 1))
 
     def hitting_times(self) -> Floats:
-        """Return each node's first visit, mean over walks; infinite where a walk has not been.
+        """Return each node's first visit, mean over walks; infinite for nodes that some walk never
+        visited.
 
         Examples
         --------
@@ -160,7 +161,7 @@ class WalkRecord:
         return np.asarray(np.where(first < 0, np.inf, first).mean(axis=0))
 
     def correlation(self) -> Correlation:
-        """Return how long the walk remembers, as seen by the observable that it was given.
+        """Return the autocorrelation time of the observable that the walk was given.
 
         Examples
         --------

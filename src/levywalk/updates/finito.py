@@ -198,7 +198,7 @@ def finito() -> Finito:
     - It at most doubles.
     - If ‖ḡ‖ has grown over a lap, or doubles within one, which ends it at once, α is halved, and it
       may not exceed that value any more; each lap that makes progress relaxes this limit by a
-      tenth. So steps that a walk with old gradients does not bear are given up.
+      tenth. So steps that are too large for old gradients are given up.
 
     Examples
     --------

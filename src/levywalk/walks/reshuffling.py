@@ -118,9 +118,9 @@ class Reshuffling(Walk):
 def reshuffling() -> Reshuffling:
     """Visit every node once in each round of n steps, in an order that is drawn anew.
 
-    Only a server could do this: a limit for walks along edges. The start node is the first
-    visit, and the rounds follow. Orders come from a Feistel network with the round's key, so
-    that no list of nodes is needed.
+    Only a server could do this: an upper limit to compare walks along edges with. The start node is
+    the first visit, and the rounds follow. Orders come from a Feistel network with the round's key,
+    so that no list of nodes is needed.
 
     Examples
     --------

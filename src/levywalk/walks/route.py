@@ -103,7 +103,8 @@ class Route(Walk):
 def route(nodes: Sequence[int]) -> Route:
     """Visit the nodes in a given order, again and again.
 
-    A route that was planned by somebody who knows the network: a limit for walks that do not.
+    A route that was planned by somebody who knows the network: an upper limit to compare walks with
+    that do not know it.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def srrw(alpha: float = 10.0, target: str | Target = "uniform") -> SelfRepellent
     The next node is drawn from K(i,j) ∝ P(i,j)(x_j/π_j)^-α, with P the Metropolis-Hastings chain of
     the target π and x the share of visits so far (each count begins at 1). The node asks its
     neighbours for their counts: small messages. In the long run nodes are visited by the law π.
-    It is here as a reference: as counts grow, the walk fades to its base chain.
+    It is here as a reference: as counts grow, the walk approaches its base chain.
 
     Parameters
     ----------

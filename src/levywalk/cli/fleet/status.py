@@ -178,7 +178,7 @@ def _diverged(found: dict[str, Any]) -> list[str]:
     if at is None:
         return []
     return [
-        f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
+        f"the model has diverged: update {at:,} would have overflowed; the model keeps its last "
         "finite value, and further updates change nothing"
     ]
 

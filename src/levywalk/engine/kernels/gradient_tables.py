@@ -22,7 +22,7 @@ with the node's features a (with many samples, Σ e_s a_s), e = φ' - its stored
 
 Point-SAGA takes φ' at the proximal point; with one sample that is the root of a scalar equation.
 
-A model that overflows rests at its last finite value. Bounds of |x| and |S| say when one may: then,
+A model that overflows keeps its last finite value. Bounds of |x| and |S| say when one may: then,
 and only then, the model before the update is kept until the new one is known to be finite.
 """
 

@@ -1,4 +1,4 @@
-"""Fleets that nodes join: what is published before, and the operator's word about the new size."""
+"""Fleets that nodes join: what is published before, and the operator's order about the new size."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ ASKING_FLEETS = (
         remembers=True,
     ),
 )
-# Fleets whose size the operator changes: the word passes from node to node, while the model walks.
+# Fleets whose size the operator changes: the order passes from node to node, while the model walks.
 GROWING_FLEETS = (
     SmallFleet("path, a new size", PATH, ("on",), silences=0, sizes=1),
     SmallFleet("path, two sizes", PATH, ("on", "on"), silences=0, sizes=2),

@@ -1,9 +1,9 @@
-"""The operator's key: with it `fleet revive` signs the word that makes an old copy a new epoch, and
-`fleet rejoin` the word that lets a node in again that had lied, and `fleet revoke` the word that a
-node takes no part any more.
+"""The operator's key: with it `fleet revive` signs the order that makes an old copy a new epoch,
+`fleet rejoin` the order that lets a node in again that had lied, and `fleet revoke` the order that
+a node takes no part any more.
 
 `fleet init` makes it and writes it to ``authority/operator.key``, and the manifest names its public
-part, so that every node can check the word. No node has it.
+part, so that every node can check the order. No node has it.
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ class OperatorKey:
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def signed(self, word: _Word, run: bytes) -> _Word:
-        """Return the operator's word with its signature."""
+        """Return an order of the operator with its signature."""
         return word._replace(signature=self._key.sign(word.statement(run)))

@@ -167,7 +167,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "lost its disk": lambda a: (
         f"node {a['neighbour']} has started again without its disk: it counts as a new node"
     ),
-    "confirmed": lambda a: "all neighbours have answered: goes on with what is on its disk",
+    "confirmed": lambda a: "all neighbours have answered: continues with what is on its disk",
     "fenced": lambda a: f"is fenced: {a['why']}; see levywalk fleet rejoin",
     "process is dead": lambda a: (
         f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
@@ -190,6 +190,6 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "
         "status"
     ),
-    "trouble": lambda a: f"has met an error and goes on: {a['message']}",
+    "trouble": lambda a: f"has met an error and continues: {a['message']}",
     "cannot run": lambda a: f"cannot run: {a['message']}",
 }

@@ -105,7 +105,7 @@ def _lies(fleet: FleetFolder, node: int) -> dict[int, Epoch]:
 
 
 def _pardons(fleet: FleetFolder, node: int, lies: Mapping[int, Epoch]) -> dict[int, dict[str, Any]]:
-    """Return the operator's word that a node may take part again, for each node to be told."""
+    """Return the operator's order that a node may take part again, for each node to be told."""
     key = operators_key(fleet, "let a node in again that has lied")
     found = {}
     for told, epoch in lies.items():

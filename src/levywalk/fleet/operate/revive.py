@@ -97,7 +97,7 @@ def revive(
 
 
 def _signed_word(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
-    """Return the operator's word that a node may continue from its copy, above all epochs that are
+    """Return the operator's signed order to continue from a node's copy, above all epochs that are
     known here.
     """
     key = operators_key(fleet, "revive a walk")

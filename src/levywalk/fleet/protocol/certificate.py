@@ -15,7 +15,7 @@ class Certificate(NamedTuple):
     """A signed statement of a guardian: the token of (epoch, seq) goes to that node and to no
     other, and the node that gives it is its next guardian.
 
-    The operator's word, with which a walk is revived, has the same form: ``guardian`` is
+    The operator's order with which a walk is revived has the same form: ``guardian`` is
     `OPERATOR`, and the node ``to`` may continue from its copy, whose hash is ``digest``, as
     ``epoch``.
     """

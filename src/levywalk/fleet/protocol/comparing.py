@@ -6,7 +6,7 @@ guardian writes *regenerated* into its register, as if the holder were silent, a
 in a new epoch. Who opens an epoch shows its new guardian the token that it was given (`given`); if
 the new one cannot have come of it, it is not guarded. After ``avoid_after`` refusals a guardian
 avoids the sender: it takes down the edge to it and leaves it down, so that no token goes there and
-no copy is guarded there, and it takes no token from it and guards none for it. Nobody believes
+no copy is guarded there, and it takes no token from it and guards none for it. No node accepts
 another node's refusals, so a false one changes nothing but what its maker does.
 """
 

@@ -1,8 +1,8 @@
 """The end of a walk: the value *finished* of the guardian's register, signed.
 
-The holder asks its guardian, which has no other way to go on then: what is finished is neither
-released nor regenerated. A stranger believes in the end with the guardian's signature and the
-`Right` that made it the guardian, signed by another node.
+The holder asks its guardian, which can do nothing else from then on: what is finished is neither
+released nor regenerated. Other nodes accept the end with the guardian's signature and the `Right`
+that made it the guardian, signed by another node.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def unsigned_ending(guardian: int, token: Token, right: Right) -> Ending:
 
 
 def refuses_ending(end: Ending, token: Token, run: bytes, keys: Verifier) -> str | None:
-    """Return why a stranger does not believe that the walk is over with this token, or None."""
+    """Return why other nodes do not accept that the walk is over with this token, or None."""
     right = end.right
     signed = right.release or right.link
     if (end.epoch, end.seq, end.step, end.digest) != (

@@ -1,7 +1,7 @@
 """Epochs: a token that is restored from a copy continues in a higher epoch, and tokens of lower
 epochs are archived.
 
-A node believes in an epoch only with its link (`links`), which it keeps, and sends to every node
+A node accepts an epoch only with its link (`links`), which it keeps, and sends to every node
 that is behind.
 """
 

@@ -29,7 +29,7 @@ _PARDON = struct.Struct("<4q")
 
 
 class Pardon(NamedTuple):
-    """The operator's word that a node which has lied may take part again."""
+    """The operator's signed order that a node which has lied may take part again."""
 
     node: int
     epoch: Epoch  # of the false link; lies about later epochs are not covered
@@ -98,7 +98,7 @@ def refuses_lie(lie: Lie, run: bytes, keys: Verifier) -> str | None:
     if pardon is None:
         return None
     if pardon[:2] != (who, lie.link.epoch):
-        return f"the operator's word is not about this lie of node {who}"
+        return f"the operator's signed order is not about this lie of node {who}"
     if not keys.verify(OPERATOR, pardon.statement(run), pardon.signature):
         return f"the operator has not signed that node {who} may take part again"
     return None

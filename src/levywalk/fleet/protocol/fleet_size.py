@@ -24,7 +24,7 @@ _SIZE = struct.Struct("<2qd")
 
 
 class FleetSize(NamedTuple):
-    """The operator's word how many nodes the fleet has, and their mean smoothness."""
+    """The operator's signed order about the number of nodes and their mean smoothness."""
 
     version: int
     nodes: int
@@ -47,7 +47,7 @@ UNKNOWN = FleetSize(0, 0, 0.0, b"")  # what a node says that has the manifest's 
 
 
 def refuses_size(size: FleetSize, before: int, run: bytes, keys: Verifier) -> str | None:
-    """Return why the operator's word is not valid, or None; ``before`` is the number of nodes that
+    """Return why the signed order is not valid, or None; ``before`` is the number of nodes that
     is known, which never falls.
     """
     if not (size.version >= 1 and before <= size.nodes <= MOST_NODES):

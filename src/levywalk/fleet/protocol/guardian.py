@@ -173,7 +173,7 @@ class Guardian(Comparing):
         self._regenerate(guarded, now)
 
     def _revive(self, event: Revive, now: float) -> None:
-        """Make a copy a new epoch, on the operator's word.
+        """Make a copy a new epoch, on the operator's signed order.
 
         It is a restored token like that of a guardian: it is not used before another node guards
         it, and if the operator is wrong, so that a token still lives, that one is of a lower epoch
@@ -206,12 +206,12 @@ class Guardian(Comparing):
         self._seek(fresh, reason, NOBODY, now, avoid=())
 
     def _refuses_word(self, token: Token, word: Certificate) -> str | None:
-        """Return why the operator's word does not allow to revive a copy, or None."""
+        """Return why the operator's signed order does not allow to revive a copy, or None."""
         if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
-            return "the operator's word is not about this copy"
+            return "the operator's signed order is not about this copy"
         if word.epoch.counter <= max(self.disk.known.epoch, token.epoch).counter:
             return (
-                f"the operator's word is for epoch {tuple(word.epoch)}, and epoch "
+                f"the operator's signed order is for epoch {tuple(word.epoch)}, and epoch "
                 f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"
             )
         return None if self._signed(word) else "the operator has not signed this"

@@ -19,7 +19,7 @@ guardian replaced  signed by the holder of (parent, seq): a release to it. If it
                    parent itself, the right of that link. The start node needs none before the
                    first hand-off, from strangers that know of no later one
 giver gone         signed by the next node: the guardian's release to it
-revived            signed by the node that the operator's word names, which is its right
+revived            signed by the node that the operator's order names, which is its right
 =================  =========================================================================
 
 In all kinds the signatures must be valid, the parent must be an earlier epoch, the guardian another
@@ -115,7 +115,7 @@ class Right(NamedTuple):
 
     @property
     def guardian(self) -> int | None:
-        """The node that it makes the guardian; None if it is the operator's word."""
+        """The node that it makes the guardian; None if it is the operator's order."""
         if self.release is not None:
             return None if self.release.guardian == OPERATOR else self.release.giver
         return None if self.link is None else self.link.guardian
@@ -155,8 +155,7 @@ def unsigned_link(
 
 
 def operators_word(token: Token, node: int, counter: int) -> Certificate:
-    """Return the operator's word that a node may continue from its copy, without a signature
-    yet.
+    """Return the operator's order to continue from a node's copy, without a signature yet.
 
     Parameters
     ----------
@@ -242,7 +241,7 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
     holds, guards = right.holder == who, right.guardian == who
     revived = right.signer == OPERATOR
     if revived and epoch.node != who:
-        return f"the operator's word is for node {epoch.node}, not for node {who}"
+        return f"the operator's signed order is for node {epoch.node}, not for node {who}"
     continues = one.parent == epoch
     own = one.parent.node == who and one.parent.counter > epoch.counter
     fine = {

@@ -173,7 +173,7 @@ class Exposed(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """A node takes no part any more; here is the operator's word."""
+    """A node takes no part any more; here is the operator's signed order."""
 
     word: Revocation
 
@@ -200,7 +200,7 @@ class Heartbeat(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The final token of the walk, and the guardian's word that it is the final one."""
+    """The final token of the walk, and the guardian's signed statement that it is so."""
 
     token: Token
     end: Ending

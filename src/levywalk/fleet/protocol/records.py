@@ -125,7 +125,7 @@ class Disk:
     starts: Starts | None = None  # None before the first start that drew a random number
     chain: StartChain | None = None
     memory: KeptMemory | None = None  # what the node remembers for walk and update
-    end: Ending | None = None  # the last guardian's word that `final` is the end
+    end: Ending | None = None  # the last guardian's statement that `final` is the end
     liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
     revoked: Revocations = NOBODY_REVOKED  # nodes that the operator has revoked
     spent: Spending | None = None  # None without privacy

@@ -12,7 +12,7 @@ from levywalk.fleet.protocol.token import Token
 
 
 class Resizing(Revoking):
-    """What a node does with the operator's word how many nodes the fleet has."""
+    """What a node does with the operator's signed order about the number of nodes."""
 
     def _use_size(self) -> None:
         """Use the size that is on the disk."""

@@ -1,12 +1,13 @@
-"""Revocations: the operator's word that a node takes no part any more.
+"""Revocations: the operator's signed order that a node takes no part any more.
 
-Whoever has the operator's word keeps it, tells its neighbours, which tell theirs, and from then on
-takes no message of that node, and no link that it has signed above the epoch that the word names.
-For its neighbours the node is gone for good, as if the operator had told each of them so: if it
-held the model, its guardian restores it, and if it guarded the model, the holder takes another
-guardian. What it has signed before stays valid, because the walk may stand on it.
+A node that has the order keeps it and tells its neighbours, which tell theirs. From then on it
+takes no message of the revoked node, and no link that this has signed above the epoch that the
+order names. For its neighbours the node is gone for good, as if the operator had told each of them
+so: if it held the model, its guardian restores it, and if it guarded the model, the holder takes
+another guardian. What it has signed before stays valid, because the present walk may be a result of
+it.
 
-There is no way back: a node that shall take part again needs a new fleet.
+A revocation cannot be undone: a node that shall take part again needs a new fleet.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _REVOKED = struct.Struct("<4q")
 
 
 class Revocation(NamedTuple):
-    """The operator's word that a node takes no part any more."""
+    """The operator's signed order that a node takes no part any more."""
 
     node: int
-    epoch: Epoch  # the highest one when the word was given; later links of the node are refused
+    epoch: Epoch  # the highest one when the order was given; later links of the node are refused
     signature: bytes
 
     def statement(self, run: bytes) -> bytes:
@@ -71,7 +72,7 @@ NOBODY_REVOKED = Revocations()
 
 
 def refuses_revocation(word: Revocation, run: bytes, keys: Verifier) -> str | None:
-    """Return why the operator's word is not valid, or None."""
+    """Return why the operator's signed order is not valid, or None."""
     if not keys.verify(OPERATOR, word.statement(run), word.signature):
         return f"the operator has not signed that node {word.node} is revoked"
     return None

@@ -1,4 +1,4 @@
-"""How a node learns that another one was revoked, and goes on without it."""
+"""How a node learns that another one was revoked, and continues without it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from levywalk.fleet.protocol.revocation import Revocation, Revocations, refuses_
 
 
 class Revoking(Epochs):
-    """What a node does with the operator's word that a node takes no part any more."""
+    """What a node does with the operator's signed order that a node takes no part any more."""
 
     def _revoke(self, event: Revoke, now: float) -> None:
         """The operator revokes a node."""
         self._revoked(OPERATOR, Revoked(event.word), now)
 
     def _revoked(self, sender: int, message: Revoked, now: float) -> None:
-        """Keep the operator's word, tell the neighbours, and go on without the node."""
+        """Keep the operator's order, tell the neighbours, and continue without the node."""
         word = message.word
         if word.node in self.disk.revoked.nodes:
-            return  # the first word counts: all that follows was done
+            return  # the first order counts: all that follows was done
         why = refuses_revocation(word, self.terms.run, self.signer)
         if why is not None:
             self._record("refused", sender=sender, why=why)

@@ -152,45 +152,45 @@ class Orders:
         done = self._ordered(Revive(token, word))
         if self.runner.node.disk.held is before:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 "signed with the key that the manifest names, or a higher epoch is known there"
             )
         return done | {"step": token.step, "epoch": list(token.epoch)}
 
     def _pardon(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let a node in again that has lied, on the operator's word."""
+        """Let a node in again that has lied, on the operator's signed order."""
         node, epoch, signature = _about_node(asked, "let a node in again")
         done = self._ordered(Pardoned(Pardon(node, epoch, signature)))
         if str(node) in describe(self.runner.node.disk)["liars"]:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 f"signed with the key that the manifest names, or is not about the last lie of "
                 f"node {node}"
             )
         return done
 
     def _revoke(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let a node take no part any more, on the operator's word."""
+        """Let a node take no part any more, on the operator's signed order."""
         node, epoch, signature = _about_node(asked, "revoke a node")
         if not 0 <= node < self.runner.manifest.nodes:
             raise InvalidParameter(f"node must be below {self.runner.manifest.nodes}, got {node}")
         done = self._ordered(Revoke(Revocation(node, epoch, signature)))
         if node not in self.runner.node.disk.revoked.nodes:
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 "signed with the key that the manifest names"
             )
         return done
 
     def _size(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Let the fleet have more nodes, on the operator's word."""
+        """Let the fleet have more nodes, on the operator's signed order."""
         size = _told_size(asked)
         done = self._ordered(Resize(size))
         known = self.runner.node.disk.size
         if known != size:
             kept = "none" if known is None else f"version {known.version}"
             raise InvalidParameter(
-                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                f"node {self.process.file.id} does not accept the operator's order: it is not "
                 f"signed with the key that the manifest names, or is not later than what it has "
                 f"({kept})"
             )
@@ -254,29 +254,29 @@ class Orders:
 
 
 def _told_size(asked: dict[str, Any]) -> FleetSize:
-    """Return the operator's word about the fleet's size in an order."""
+    """Return what the operator has signed about the fleet's size, from a request."""
     kinds = {"version": int, "nodes": int, "mean_smoothness": float, "signature": str}
     values: list[Any] = [asked.get(key) for key in kinds]
     right = all(type(one) is kind for one, kind in zip(values, kinds.values(), strict=True))
     if not right or not 0 < values[0] < 1 << 62:
-        raise InvalidParameter("an order about the fleet's size needs the operator's word")
+        raise InvalidParameter("an order about the fleet's size needs the operator's signature")
     version, nodes, mean, signature = values
     return FleetSize(version, nodes, mean, bytes.fromhex(signature))
 
 
 def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
-    """Return the operator's word about a node in an order: the node, an epoch, the signature."""
+    """Return what the operator has signed about a node: the node, an epoch, the signature."""
     node, epoch, signature = (asked.get(key) for key in ("node", "epoch", "signature"))
     numbers = [node, *epoch] if isinstance(epoch, list) else []
     right = len(numbers) == 4 and all(type(one) is int and -1 <= one < 1 << 62 for one in numbers)
     if not right or not isinstance(signature, str):
-        raise InvalidParameter(f"an order to {what} needs the operator's word")
+        raise InvalidParameter(f"an order to {what} needs the operator's signature")
     number, *place = numbers
     return number, Epoch(*place), bytes.fromhex(signature)
 
 
 def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
-    """Return the operator's word in an order to revive a copy."""
+    """Return what the operator has signed, from a request to revive a copy."""
     counter, digest, signature = (asked.get(key) for key in ("counter", "digest", "signature"))
     if (
         type(counter) is not int
@@ -284,6 +284,6 @@ def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
         or not isinstance(digest, str)
         or not isinstance(signature, str)
     ):
-        raise InvalidParameter("an order to revive a walk needs the operator's word")
+        raise InvalidParameter("an order to revive a walk needs the operator's signature")
     blank = operators_word(token, node, counter)
     return blank._replace(digest=bytes.fromhex(digest), signature=bytes.fromhex(signature))

@@ -1,4 +1,4 @@
-"""Losses of one sample, one file each. `levywalk.losses` is this module."""
+"""The losses φ(z, y) of one sample, one file each; users find this module as `levywalk.losses`."""
 
 from __future__ import annotations
 
