@@ -9,6 +9,7 @@ import typer
 
 from levywalk.cli.fleet.common import (
     Tokens,
+    check_times,
     read_check_updates,
     read_fleet_design,
     read_fleet_step_size,
@@ -295,15 +296,9 @@ per node.
 
 def _terms(renew_after: int, policy: str, heartbeat: float, dead_after: float) -> HandOffTerms:
     """Return the rules of the hand-off."""
-    from levywalk.errors import InvalidParameter
     from levywalk.fleet.protocol.terms import HandOffTerms
 
-    if dead_after < 3 * heartbeat:
-        raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
-            "considered "
-            f"dead, got {dead_after:g}"
-        )
+    check_times(heartbeat, dead_after)
     retry = min(1.0, heartbeat)
     return HandOffTerms(
         b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=retry
