@@ -78,7 +78,10 @@ FolderArgument = Annotated[
 ]
 NetworkOption = Annotated[
     str,
-    typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file."),
+    typer.Option(
+        "--network",
+        help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file.",
+    ),
 ]
 DataOption = Annotated[
     str,
@@ -402,12 +405,15 @@ def _private(
 
 def _lines(path: Path) -> list[str]:
     """Return the lines of a file that are not empty."""
+    from levywalk import checks
     from levywalk.errors import InvalidParameter
 
+    checks.existing_file(path)
     try:
         return [line.strip() for line in path.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"--addresses {path} cannot be read: {error}") from None
+        why = "is no text" if isinstance(error, UnicodeDecodeError) else f": {error.strerror}"
+        raise InvalidParameter(f"--addresses {path} cannot be read{why}") from None
 
 
 def _named(folder: Path) -> str:
