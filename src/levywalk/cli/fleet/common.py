@@ -45,7 +45,9 @@ Tokens = Annotated[
 ]
 TokenNumber = Annotated[
     int | None,
-    typer.Option("--token", metavar="K", help="Only this one of several tokens, from 0 on."),
+    typer.Option(
+        "--token", metavar="K", help="Number of the token, from 0 on; default: all tokens."
+    ),
 ]
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]
 
