@@ -241,7 +241,7 @@ def test_a_check_prints_what_a_node_publishes(folder: Path) -> None:
 def test_renew_says_when_it_counts(folder: Path) -> None:
     done = fleet("renew", folder, "--node", 1, "--days", 30)
     assert "Renewed 1 certificate, valid for 30 days." in done.stdout
-    assert "In use already: node 1." in done.stdout
+    assert "Node 1 already uses its new certificate." in done.stdout
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
