@@ -269,6 +269,16 @@ def loss(problem: Any, features: Any, targets: Any) -> HeldOutMetric:
     return HeldOutMetric("held_out_loss", rows, judge, higher_is_better=False, key=y)
 
 
+METRIC_NAMES = (
+    "accuracy",
+    "log_loss",
+    "held_out_loss",
+    "mean_squared_error",
+    "mean_absolute_error",
+    "r2",
+)
+
+
 def named_metrics(
     names: Sequence[str], problem: Any, features: Any, targets: Any
 ) -> dict[str, HeldOutMetric]:

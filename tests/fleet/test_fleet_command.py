@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,10 @@ from typer.testing import CliRunner, Result
 import levywalk as lw
 from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.cli.main import app
+from levywalk.fleet.operate import export
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.report.figures.timeline import plot_timeline
+from tests.fleet.nodes import make
 
 runner = CliRunner()
 FILES = {"timeline.png", "timeline.svg", "fleet.json", "trace.nc"}
@@ -174,6 +178,7 @@ def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
         (["ring:12", "--kill", "boss@3"], "must be a number, holder or guardian"),
         (["ring:12", "--kill", "50@3"], "the node in .--kill 50@3. must be one of 0 to 11, got 50"),
         (["ring:12", "--kill", "5@soon"], "must be a number of seconds"),
+        (["ring:12", "--kill", "5@-1"], "must be a number of seconds of at least 0, got '-1'"),
         (["ring:12", "--cut", "0-x@2-3"], "must be such as 0-9,12"),
         (["ring:12", "--cut", "0-3@2"], "--cut must be NODES@FROM-TO"),
         (["ring:12", "--cut", "5-2@2-3"], "must be such as 0-9,12, all below 12, got '5-2'"),
@@ -181,9 +186,11 @@ def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
         (["ring:12", "--cut", "0-@2-3"], "must be such as 0-9,12"),
         (["ring:12", "--cut", "0-3@4-2"], "must end after it begins, got 4 to 2"),
         (["ring:12", "--join", "holder@2"], "must be a number, got 'holder'"),
-        (["ring:12", "--latency", "5"], "dead_after must be at least 4 latencies"),
-        (["ring:12", "--dead-after", "0"], "dead_after must be"),
-        (["ring:12", "--latency", "0"], "latency must be"),
+        (["ring:12", "--latency", "5"], "--dead-after must be at least 4 latencies"),
+        (["ring:12", "--dead-after", "0"], "--dead-after must be"),
+        (["ring:12", "--heartbeat", "3"], "--dead-after must be at least 3 heartbeats of 3, or"),
+        (["ring:12", "--heartbeat", "0"], "--heartbeat must be"),
+        (["ring:12", "--latency", "0"], "--latency must be"),
         (["ring:12", "--policy", "hope"], "policy must be one of"),
         (["ring:12", "--stop", "never"], "stop must be one of"),
         (
@@ -225,3 +232,29 @@ def test_the_figure_shows_each_kind_once() -> None:
         "killed",
         "not running",
     ]
+
+
+def test_the_trace_of_a_walk_that_goes_on_does_not_count_updates_that_are_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between recorded steps the walk may have made very many."""
+    folder = make(tmp_path / "fleet", 3, steps=5_000_000)
+    every = FleetFolder.open(folder).manifest.published.record_every
+    merged = lw.run(
+        *(lw.ring(3), lw.homogeneous(3, dim=2), lw.mhlj()),
+        steps=2 * every,
+        step_size="theory",
+        record_every=every,
+        backend="reference",
+    )
+    about = {"stopped_at": -1, "lost_updates": 0, "memory_starts": [], "damaged": []}
+    merged = replace(merged, provenance=merged.provenance | {"fleet": about})
+    monkeypatch.setattr(export, "trace", lambda *_, **__: merged)
+    done = CliRunner().invoke(
+        app, ["fleet", "trace", str(folder), "--out", str(tmp_path / "walk.nc")]
+    )
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert every > 1
+    assert said.startswith(f"The trace ends at recorded step {2 * every:,}: ")
+    assert f"The walk is not over; the next recorded step is {3 * every:,}." in said

@@ -23,7 +23,7 @@ import levywalk as lw
 from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
-from levywalk.fleet.operate.doctor import examine
+from levywalk.fleet.operate.doctor import examine, running_nodes
 from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
@@ -572,6 +572,45 @@ def test_what_a_holder_waits_for() -> None:
     assert waits_for(disk, {5, 6}, 101, {6}) is None  # it will answer in a moment
     disk.held = held._replace(status="prepared")
     assert waits_for(disk, set(), 1) is None
+
+
+def test_doctor_says_that_a_node_leaves_or_has_left() -> None:
+    """Its edges are meant to be down, so they are no findings of its neighbours."""
+    fleet = Fleet.of(
+        lw.ring(4), lw.homogeneous(4, dim=2), lw.mhlj(), steps=100_000, step_size="theory"
+    )
+    virtual = VirtualFleet(fleet)
+    virtual.run(until=0.5)
+    virtual.at(0.5, PlannedFault("leave", 3))
+    answer = {"version": lw.__version__, "waits": None}
+
+    def said(*, up: bool = True) -> list[str]:
+        views = {
+            v: NodeView(
+                v, 40 + v if up or v != 3 else None, True, one.about | answer, (), None, None
+            )
+            for v, one in enumerate(seen(virtual))
+        }
+        found = running_nodes(Path("fleet"), views)
+        return [f"{one.what}; do: {one.remedy}" for one in found]
+
+    def leaves() -> bool:
+        return bool(virtual.machines[3].disk["own"].leaving)
+
+    while not leaves():
+        virtual.step()
+    assert any(
+        one.startswith("node 3 is leaving, and ") and "levywalk fleet status fleet" in one
+        for one in said()
+    )
+    virtual.run(until=30.0)
+    assert any(
+        one.startswith("node 3 has left; its process may be stopped: kill 43") for one in said()
+    )
+    assert not any("is down" in one for one in said())
+    gone = said(up=False)
+    assert gone[:2] == ["all 3 nodes run; do: ", "node 3 has left; do: "]
+    assert not any("down" in one for one in gone)
 
 
 # What is lost

@@ -311,7 +311,11 @@ def test_real_nodes_are_joined(tmp_path: Path) -> None:
 def test_wrong_commands(tmp_path: Path) -> None:
     fleet = FleetFolder.open(make(tmp_path / "fleet", 3))
     data = samples(tmp_path / "new.npz")
-    for near, match in (([], "at least one"), ([3], "neighbours"), ([1, 1], "different nodes")):
+    for near, match in (
+        ([], "at least one"),
+        ([3], "each neighbour must be one of 0 to 2, got 3"),
+        ([1, 1], "different nodes"),
+    ):
         with pytest.raises(InvalidParameter, match=match):
             join(fleet, near, data=data)
     with pytest.raises(FleetProblem, match=r"no node of .* runs"):

@@ -241,7 +241,7 @@ def test_a_check_prints_what_a_node_publishes(folder: Path) -> None:
 def test_renew_says_when_it_counts(folder: Path) -> None:
     done = fleet("renew", folder, "--node", 1, "--days", 30)
     assert "Renewed 1 certificate, valid for 30 days." in done.stdout
-    assert "In use already: node 1." in done.stdout
+    assert "Node 1 already uses its new certificate." in done.stdout
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
@@ -363,6 +363,8 @@ def test_the_picture() -> None:
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
         (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "--step-size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
+        (["init", "--network", "ring:8", "--addresses", "nosuch", "DIR"], "no file at 'nosuch'"),
+        (["init", "--network", "ring:8", "--host", "192.0.2.1", "DIR"], "--addresses FILE"),
         (["up", "DIR"], "not a fleet's folder"),
         (["status", "DIR"], "levywalk fleet init creates one"),
         (["stop", "DIR"], "not a fleet's folder"),
@@ -380,6 +382,14 @@ def test_mistakes_are_named(
     assert isinstance(done.exception, LevywalkError)
     assert words in str(done.exception)
     assert list(tmp_path.iterdir()) == [tmp_path / "something"]
+
+
+def test_a_walk_without_a_running_node_does_not_wait_for_one(tmp_path: Path) -> None:
+    made = fleet("init", "--network", "ring:3", "--data", "homogeneous", tmp_path / "ours")
+    assert made.exit_code == 0, made.output
+    done = fleet("begin", tmp_path / "ours")
+    assert done.exit_code == 1
+    assert f"no node runs; start them: levywalk fleet up {tmp_path / 'ours'}" in done.stderr
 
 
 def test_a_fleet_whose_owners_keep_their_data(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ from levywalk.fleet.simulate.timeline import stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.codec import decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
+from levywalk.remedy import command_line
 from tests.fleet.linked import stepped
 from tests.fleet.test_protocol import EPOCH, FLEET, HANDS, TERMS, TOKEN, given_to, sent
 from tests.fleet.test_world import CALM
@@ -622,6 +623,20 @@ def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     virtual.at(2.0, PlannedFault("rejoin", 2))
     virtual.run(until=1.5)
     assert "has seen its write" in virtual.node(2).fenced
+    assert "plan a fault 'rejoin'" in stuck(virtual)
+    with command_line():  # which has no such option
+        assert "(--lose-disk 2@TIME --gone 2@TIME --restart 2@LATER)" in stuck(virtual)
+    assert virtual.run()
+    assert not virtual.node(2).fenced
+
+
+def test_what_the_command_line_plans_instead_of_a_rejoin_frees_a_fenced_node():
+    virtual = virtual_ring()
+    virtual.at(0.2, PlannedFault("back up", 2))
+    virtual.at(1.0, PlannedFault("roll back", 2))
+    virtual.at(2.0, PlannedFault("lose disk", 2))
+    virtual.at(2.0, PlannedFault("gone", 2))
+    virtual.at(2.5, PlannedFault("restart", 2))
     assert virtual.run()
     assert not virtual.node(2).fenced
 

@@ -621,6 +621,27 @@ def test_who_answers_wrongly_is_let_go_and_dialled_again(
     run(test())
 
 
+def test_a_revoked_neighbour_that_tries_again_and_again_is_reported_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        calls = []
+        async with pair.running(HIGH) as (high, above):
+            high.bar([LOW])
+            caller = high._caller
+
+            def counted(auth: Any) -> Any:
+                calls.append(auth)
+                return caller(auth)
+
+            monkeypatch.setattr(high, "_caller", counted)
+            async with pair.running(LOW):
+                await until(lambda: len(calls) >= 3)
+            assert above.told == [("closed", LOW, "the operator has revoked it")]
+
+    run(test())
+
+
 def test_another_node_at_a_neighbours_address_is_not_spoken_to(pair: Pair) -> None:
     """Its certificate is good, but TLS was asked for the neighbour's name."""
     reached = []

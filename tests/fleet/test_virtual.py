@@ -273,6 +273,15 @@ def test_the_picture_holds_the_whole_way():
 # Stop rules
 
 
+def test_at_the_end_the_row_counts_the_updates_that_were_made():
+    """The last node may make several updates, after the token has come to it."""
+    virtual = VirtualFleet(fleet_of(steps=201, seed=7))
+    assert virtual.run()
+    assert virtual.path[-1].step == 195
+    last = timeline(virtual)[-1]
+    assert (last.words, last.step) == ("the walk is over after 201 updates", 201)
+
+
 def test_it_stops_after_the_steps():
     assert calm().final.step == 400
 

@@ -9,7 +9,7 @@ from sklearn import metrics as judge
 
 import levywalk as lw
 from levywalk.engine.metric_plan import columns_of
-from levywalk.metrics import is_rising, named_metrics
+from levywalk.metrics import METRIC_NAMES, is_rising, named_metrics
 
 RNG = np.random.default_rng(0)
 X, TEST = RNG.normal(size=(60, 3)), RNG.normal(size=(25, 3))
@@ -95,7 +95,9 @@ def test_mistakes_are_refused_when_a_metric_is_made() -> None:
         mse()(np.ones(4))
     with pytest.raises(lw.InvalidParameter, match="a dict of named arrays"):
         mse()({"a": np.ones(3)})
-    with pytest.raises(lw.InvalidParameter, match="metrics must be of accuracy"):
+    with pytest.raises(
+        lw.InvalidParameter, match=f"metrics must be of {', '.join(METRIC_NAMES)}, got"
+    ):
         named_metrics(["accurcy"], problem, TEST, np.ones(25))
 
 

@@ -44,8 +44,8 @@ Designs = Annotated[
     str,
     typer.Option(
         "--designs",
-        help="Designs, separated by commas: unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, "
-        "iid_uniform, iid_weighted.",
+        help="Designs, separated by commas, such as unif_rw,mhlj:p_jump=0.2; with an update: "
+        "mhlj+saga. A wrong name lists all.",
     ),
 ]
 Updates = Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")]

@@ -22,11 +22,11 @@ Out = Annotated[
         metavar="DIR",
         help=(
             "Folder for the results. Default: levywalk-COMMAND, or the one that the experiment "
-            "file names; if it holds another result, that name with a number."
+            "file names; if that folder has other results, a number is added to its name."
         ),
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Number of cores to use; default: all.")
 ]

@@ -212,7 +212,7 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    L = found.smoothness
+    L, graph = found.smoothness, found.network
     print(*document["advice"], sep="\n")
     pair = document["recommended"]
     if pair is not None:
@@ -221,7 +221,8 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
         print(f"If walk and update may remember, use {pair['pair']}{given}. {pair['why']}")
     print(document["phase"])
     print(
-        f"\n{found.network!r}; L is between {L.min():.3g} and {L.max():.3g}, {L.mean():.3g} on "
+        f"\n{graph.name}: {graph.n:,} nodes, {graph.n_edges:,} edges, self-loops: "
+        f"{graph.self_loops}; L is between {L.min():.3g} and {L.max():.3g}, {L.mean():.3g} on "
         "average"
     )
     table = Table(title="Before the run", title_justify="left")

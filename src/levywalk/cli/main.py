@@ -10,6 +10,7 @@ import codecs
 import io
 import json
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -259,7 +260,8 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except LevywalkError as error:
-        print(f"error: {printable(str(error), lines=True)}", file=sys.stderr)
+        told = with_options_named(str(error), sys.argv[1:])
+        print(f"error: {printable(told, lines=True)}", file=sys.stderr)
         raise SystemExit(2) from None
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
@@ -270,6 +272,24 @@ def main() -> None:
         if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
             print("Interrupted. Run the same command again.", file=sys.stderr)
         raise
+
+
+def with_options_named(message: str, arguments: list[str]) -> str:
+    """Return an error about an argument as one about the option that was typed for it.
+
+    Examples
+    --------
+    >>> with_options_named("dead_after must be above 0, got -1", ["--dead-after", "-1"])
+    '--dead-after must be above 0, got -1'
+    >>> with_options_named("p_jump must be in [0, 1], got 2", ["--design", "mhlj:p_jump=2"])
+    'p_jump must be in [0, 1], got 2'
+    """
+    found = re.match(r"(?:\[\w+\] )?([a-z]\w*) must ", message)
+    if found is None:
+        return message
+    option = f"--{found[1].replace('_', '-')}"
+    typed = {argument.partition("=")[0] for argument in arguments}
+    return f"{option} must {message[found.end() :]}" if option in typed else message
 
 
 def loads_first(arguments: list[str]) -> list[str]:

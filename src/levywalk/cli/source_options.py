@@ -212,7 +212,7 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(
             "--labels",
             metavar="NO,YES",
-            help="Labels that become 0 and 1, such as 1,2; one alone is that class against all.",
+            help="Labels that become 0 and 1, such as 1,2; with one label, all others become 0.",
             rich_help_panel=_DATA,
         ),
     ),
@@ -259,7 +259,10 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         float | None,
         typer.Option(
             "--snr",
-            help="Signal to noise of drawn data, such as 115, or inf. Default: noise of 1.",
+            help=(
+                "Signal-to-noise ratio of drawn data, such as 115, or inf for no noise. "
+                "Default: noise of standard deviation 1."
+            ),
         ),
     ),
 }

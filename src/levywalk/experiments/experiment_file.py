@@ -17,7 +17,7 @@ _CHECKPOINTS = 1000
 _WALKS_UP_TO = (
     25_000_000  # updates of a design (100 MB); of longer walks the nodes are not recorded
 )
-_SEAL = "# levywalk compare writes this file anew as long as nobody has changed it; seal "
+_SEAL = "# levywalk compare overwrites this file unless it was edited; seal "
 
 
 def written_experiment(
@@ -82,7 +82,8 @@ def may_write(folder: Path) -> None:
         text = path.read_text(encoding="utf-8") if path.exists() else None
     except (OSError, UnicodeDecodeError):
         text = ""
-    if text is not None and text != _sealed(text.partition("\n")[2]):
+    seal, _, body = ("" if text is None else text).partition("\n")
+    if text is not None and seal.rpartition(" ")[2] != _digest(body):
         raise InvalidParameter(
             f"{path} was written or changed by hand and would be overwritten; give another --out, "
             f"or run it: "
@@ -118,4 +119,8 @@ def write_experiment(settings: dict[str, Any], folder: Path, command: str) -> Pa
 
 
 def _sealed(body: str) -> str:
-    return f"{_SEAL}{hashlib.sha256(body.encode()).hexdigest()[:16]}\n{body}"
+    return f"{_SEAL}{_digest(body)}\n{body}"
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]

@@ -29,6 +29,7 @@ from levywalk.problem import LeastSquares, Problem
 from levywalk.problem.partition import split_partition
 from levywalk.problem.problem import IDLE
 from levywalk.registry import arguments_of, check_arguments, find, from_dict, names
+from levywalk.remedy import typed
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -269,10 +270,11 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     name, colon, values = text.strip().partition(":")
     known = names(kind)
     if name not in known:
+        can = [one for one, make in sorted(known.items()) if not _untold(make)]
+        near = _did_you_mean(name, can) or ";"
         raise InvalidParameter(
-            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with "
-            "--load FILE), "
-            f"got {name!r}{_did_you_mean(name, known)}"
+            f"unknown {kind} {name!r}{near} known: {', '.join(can)}; add your own with "
+            f"{typed('lw.register', '--load FILE')}"
         )
     make = known[name]
     takes = _plain_arguments(make)
@@ -281,12 +283,7 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
         raise InvalidParameter(
             "design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3"
         )
-    untold = [
-        key
-        for key, entry in arguments_of(make).items()
-        if entry.default is entry.empty and key not in takes
-    ]
-    if untold:
+    if untold := _untold(make):
         raise InvalidParameter(
             f"{kind} {name!r} needs {', '.join(untold)}, which an experiment file can say; see "
             "`levywalk run --example`"
@@ -296,6 +293,16 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     if given and not _tells(called, make, given):
         called = f"{called}({', '.join(f'{key}={value}' for key, value in given.items())})"
     return called, {"kind": name, **given}
+
+
+def _untold(make: Callable[..., Any]) -> list[str]:
+    """Return the arguments without which nothing can be made, and which cannot be typed."""
+    takes = _plain_arguments(make)
+    return [
+        key
+        for key, entry in arguments_of(make).items()
+        if entry.default is entry.empty and key not in takes
+    ]
 
 
 def _tells(called: str, make: Callable[..., Any], given: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
 from levywalk.experiments.overrides import merged
 from levywalk.experiments.recipe_sections import FileSection, RecipeSection, sections_of
-from levywalk.metrics import named_metrics
+from levywalk.metrics import METRIC_NAMES, named_metrics
 from levywalk.network import Network
 from levywalk.privacy import as_privacy
 from levywalk.problem import Problem
@@ -260,10 +260,14 @@ class _Run(FileSection):
         if not self.ranks_by_share and "accuracy" not in self.model_fields_set:
             values["accuracy"] = None
         if not (self.ranks_by_share or self.rank_by in (Criterion.LOSS, *self.metrics)):
-            more = typed(f"metrics = [{self.rank_by!r}]", f"--metrics {self.rank_by}")
+            if self.rank_by in METRIC_NAMES:
+                given = typed(f"metrics = [{self.rank_by!r}]", f"--metrics {self.rank_by}")
+                remedy = f"; give {given}"
+            else:
+                remedy = f", which are {', '.join(METRIC_NAMES)}"
             raise InvalidSpec(
                 f"[run] rank_by = {self.rank_by!r} must be distance2, excess_loss, loss or one of "
-                f"the metrics; give {more}"
+                f"the metrics{remedy}"
             )
         try:
             values["costs"] = as_costs(self.costs)
@@ -318,10 +322,14 @@ class Experiment(FileSection):
             where = "run"
             if self.run.metrics and not without:
                 if held is None:
-                    raise InvalidSpec(
-                        "metrics are computed on held-out samples of a data file; give "
-                        + typed("[problem] held_out = 0.2", "--held-out 0.2")
-                    )
+                    if isinstance(self.problem, _DataFile):
+                        add = typed("[problem] held_out = 0.2", "--held-out 0.2")
+                    else:
+                        add = typed(
+                            '[problem] file = "FILE" and held_out = 0.2',
+                            "--data FILE --held-out 0.2",
+                        )
+                    raise InvalidSpec(f"metrics need held-out samples of a data file: add {add}")
                 metrics = named_metrics(self.run.metrics, task, *held)
             made: dict[str, WalkOrPair] = {}
             for name, section in self.designs.items():

@@ -237,7 +237,12 @@ def networks_named(names: list[str] | None, effort: LeagueEffort) -> dict[str, M
     """
     if not names:
         return dict(effort.networks)
-    return {
-        name: effort.networks[name] if name in effort.networks else network_settings(name)
-        for name in names
-    }
+    try:
+        return {
+            name: effort.networks[name] if name in effort.networks else network_settings(name)
+            for name in names
+        }
+    except InvalidParameter as error:
+        raise InvalidParameter(
+            f"{error}; the league's own networks are {', '.join(effort.networks)}"
+        ) from None

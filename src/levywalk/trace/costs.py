@@ -322,6 +322,11 @@ _WORDS = (*_TIMES, *_LAW, *(f"link_{name}" for name in _LAW))
 def _costs_of_text(text: str) -> Costs:
     words = [word.strip() for word in text.split(",")]
     given: dict[str, float] = {}
+    if "=" not in words[0] and words[0] not in PROFILES:
+        raise InvalidParameter(
+            f"costs must be one of {', '.join(PROFILES)}, or numbers such as "
+            f"compute=0.01,latency=0.02,bandwidth=1e6, got {text!r}"
+        )
     if "=" not in words[0]:
         profile = Costs.named(words.pop(0))
         given = {name: getattr(profile, name) for name in _TIMES}

@@ -253,8 +253,16 @@ def test_a_word_that_an_option_does_not_know_is_refused_with_the_list(
 def test_the_exit_code_is_2_and_there_is_no_traceback(tmp_path: Path) -> None:
     done = levywalk("compare", "ring:20", "--designs", "mhjl", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: designs must be of changing_jumps, custom")
+    assert done.stderr.startswith("error: unknown design 'mhjl'; did you mean 'mhlj'? known: ")
+    assert "changing_jumps" not in done.stderr  # it needs an experiment file
+    assert "unif_rw" in done.stderr
+    assert done.stderr.endswith("add your own with --load FILE\n")
     assert "Traceback" not in done.stderr
+
+
+def test_an_error_about_an_argument_names_the_option(tmp_path: Path) -> None:
+    done = levywalk("compare", "ring:20", "--replicas", "0", cwd=tmp_path)
+    assert done.stderr.startswith("error: --replicas must be ")
 
 
 def test_help_has_examples() -> None:

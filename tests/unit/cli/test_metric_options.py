@@ -82,7 +82,12 @@ def test_held_out_samples_are_at_no_node(data: str) -> None:
     ("words", "match"),
     [
         (["--rank-by", "r2"], "give --metrics r2"),
-        (["--metrics", "r2"], "give --held-out 0.2"),
+        (["--rank-by", "foo"], "one of the metrics, which are accuracy, log_loss, held_out_loss, "),
+        (["--metrics", "r2"], "metrics need held-out samples of a data file: add --held-out 0.2"),
+        (
+            ["--data", "homogeneous", "--metrics", "r2"],
+            "metrics need held-out samples of a data file: add --data FILE --held-out 0.2",
+        ),
         (["--metrics", "r3", "--held-out", "0.2"], "metrics must be of accuracy"),
         (["--held-out", "2"], "--held-out must be a number between 0 and 1"),
         (["--metrics", "accuracy", "--held-out", "0.2"], "one with classes"),

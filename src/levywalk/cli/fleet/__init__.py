@@ -50,9 +50,10 @@ app.command(short_help="Say that a node will never come back.")(gone)
 app.command(short_help="Let a node take part again whose models were refused.")(forgive)
 app.command(short_help="Continue a walk that has died from the best copy left.")(revive)
 app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
-app.command(epilog=BUDGET_EXAMPLES, short_help="Say what a node had spent that has lost its disk.")(
-    budget
-)
+app.command(
+    epilog=BUDGET_EXAMPLES,
+    short_help="Set the privacy budget already used by a node whose disk was lost.",
+)(budget)
 app.command(short_help="Remove the oldest visits from the nodes' logs.")(prune)
 app.command(short_help="Remove a node from the fleet.")(leave)
 app.command(short_help="Give the nodes new certificates for their present keys.")(renew)

@@ -27,10 +27,10 @@ def budget(
         ),
     ],
 ) -> None:
-    """Say how many updates a node had spent of its budget of privacy before it lost its disk.
+    """Set the privacy budget already used by a node whose disk was lost, in updates.
 
-    Without this word the budget of a node with an empty disk counts as spent, and the node passes
-    the model on without updates. A number that is too small breaks what the budget promises.
+    Without this command the budget of a node with an empty disk counts as spent, and the node
+    passes the model on without updates. A number that is too small breaks what the budget promises.
     Several tokens share the budget: each begins with an equal part of this number.
     """
     from levywalk.fleet.operate.budget import say_spent

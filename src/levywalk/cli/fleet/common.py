@@ -45,7 +45,9 @@ Tokens = Annotated[
 ]
 TokenNumber = Annotated[
     int | None,
-    typer.Option("--token", metavar="K", help="Only this one of several tokens, from 0 on."),
+    typer.Option(
+        "--token", metavar="K", help="Number of the token, from 0 on; default: all tokens."
+    ),
 ]
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]
 
@@ -107,6 +109,17 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         raise typer.Exit(1) from None
     finally:
         say("")
+
+
+def check_times(heartbeat: float, dead_after: float) -> None:
+    """Refuse a time of silence so short that living nodes would be considered dead."""
+    from levywalk.errors import InvalidParameter
+
+    if dead_after < 3 * heartbeat:
+        raise InvalidParameter(
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
+            f"considered dead, got {dead_after:g}"
+        )
 
 
 def read_check_updates(

@@ -53,14 +53,19 @@ def trace(
     path = found.save(out)
     about = found.provenance["fleet"]
     lost = about["lost_updates"]
-    over = "" if about["stopped_at"] >= 0 else " so far"
     missed = "unknown how many" if lost is None else count(lost, "update")
     walks = about.get("tokens", [about])
     of_each = "" if len(walks) == 1 else f" of each of {len(walks)} tokens"
-    print(
-        f"{int(found.step[-1]):,} updates{of_each}{over}, {int(found.transfers[:, -1].sum()):,} "
-        f"hand-offs, {missed} lost."
-    )
+    last, handoffs = int(found.step[-1]), int(found.transfers[:, -1].sum())
+    if about["stopped_at"] >= 0:
+        print(f"{last:,} updates{of_each}, {handoffs:,} hand-offs, {missed} lost.")
+    else:  # the walk may have gone much further than its last recorded step
+        published = fleet.manifest.published
+        following = min(last + published.record_every, published.steps)
+        print(
+            f"The trace ends at recorded step {last:,}{of_each}: {handoffs:,} hand-offs until "
+            f"then, {missed} lost. The walk is not over; the next recorded step is {following:,}."
+        )
     for one, diverged in zip(walks, found.diverged_at.tolist(), strict=True):
         _print_walk(one, diverged, typed(folder))
     if about.get("data") == "elsewhere":

@@ -12,6 +12,7 @@ import typer
 
 from levywalk.cli.fleet.common import (
     Tokens,
+    check_times,
     read_check_updates,
     read_fleet_design,
     read_fleet_step_size,
@@ -78,7 +79,10 @@ FolderArgument = Annotated[
 ]
 NetworkOption = Annotated[
     str,
-    typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file."),
+    typer.Option(
+        "--network",
+        help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file.",
+    ),
 ]
 DataOption = Annotated[
     str,
@@ -296,15 +300,9 @@ per node.
 
 def _terms(renew_after: int, policy: str, heartbeat: float, dead_after: float) -> HandOffTerms:
     """Return the rules of the hand-off."""
-    from levywalk.errors import InvalidParameter
     from levywalk.fleet.protocol.terms import HandOffTerms
 
-    if dead_after < 3 * heartbeat:
-        raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
-            "considered "
-            f"dead, got {dead_after:g}"
-        )
+    check_times(heartbeat, dead_after)
     retry = min(1.0, heartbeat)
     return HandOffTerms(
         b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=retry
@@ -408,12 +406,15 @@ def _private(
 
 def _lines(path: Path) -> list[str]:
     """Return the lines of a file that are not empty."""
+    from levywalk import checks
     from levywalk.errors import InvalidParameter
 
+    checks.existing_file(path)
     try:
         return [line.strip() for line in path.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"--addresses {path} cannot be read: {error}") from None
+        why = "is no text" if isinstance(error, UnicodeDecodeError) else f": {error.strerror}"
+        raise InvalidParameter(f"--addresses {path} cannot be read{why}") from None
 
 
 def _named(folder: Path) -> str:

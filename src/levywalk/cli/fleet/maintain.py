@@ -257,10 +257,15 @@ def renew(
     chosen = list(fleet.files) if node is None else [node]
     used = carried_out(lambda _: [v for v in chosen if taken(fleet, v)])
     if used:
-        print(f"In use already: {node_list(used)}.")
+        many = len(used) > 1
+        already = (
+            "already use their new certificates" if many else "already uses its new certificate"
+        )
+        print(f"{node_list(used).capitalize()} {already}.")
     rest = [v for v in chosen if v not in used]
     if rest:
-        print(f"Not running here: {node_list(rest)}; they use them from their next start on.")
+        will = "they use their new certificates" if len(rest) > 1 else "it uses its new certificate"
+        print(f"Not running here: {node_list(rest)}; {will} from the next start on.")
 
 
 def rotate(
@@ -284,7 +289,8 @@ def rotate(
     found = carried_out(lambda _: rotated(fleet, None if node is None else [node], days))
     used = [one.node for one in found if one.used]
     if used:
-        print(f"In use already: new keys of {node_list(used)}.")
+        already = "already use their" if len(used) > 1 else "already uses its"
+        print(f"{node_list(used).capitalize()} {already} new keys.")
     for one in found:
         if not one.used:
             print(

@@ -96,7 +96,9 @@ def _seconds(text: str, time: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise InvalidParameter(f"the time in {text!r} must be a number of seconds, got {time!r}")
+        raise InvalidParameter(
+            f"the time in {text!r} must be a number of seconds of at least 0, got {time!r}"
+        )
     return value
 
 

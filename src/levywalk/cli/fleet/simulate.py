@@ -15,6 +15,7 @@ from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
 from levywalk.cli.fleet.common import (
     Tokens,
+    check_times,
     read_check_updates,
     read_fleet_design,
     read_fleet_step_size,
@@ -284,13 +285,14 @@ def _terms(
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.protocol.terms import HandOffTerms
 
-    dead_after = checks.positive("dead_after", dead_after)
-    if dead_after < 4 * checks.positive("latency", latency):
+    dead_after = checks.positive("--dead-after", dead_after)
+    if dead_after < 4 * checks.positive("--latency", latency):
         raise InvalidParameter(
-            f"dead_after must be at least 4 latencies, or living nodes are considered dead, "
+            f"--dead-after must be at least 4 latencies, or living nodes are considered dead, "
             f"got {dead_after:g} and {latency:g}"
         )
-    beat = dead_after / 10 if heartbeat is None else heartbeat
+    beat = dead_after / 10 if heartbeat is None else checks.positive("--heartbeat", heartbeat)
+    check_times(beat, dead_after)
     return HandOffTerms(
         b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2
     )

@@ -265,7 +265,8 @@ def running_nodes(
 ) -> Iterator[Finding]:
     """Check the nodes that run, and what they wait for; those elsewhere have answered."""
     up = [v for v, one in sorted(views.items()) if one.pid is not None]
-    down = [v for v in sorted(views) if v not in up]
+    going = {v for v, one in views.items() if one.about.get("leaving")}
+    down = [v for v in sorted(views) if v not in up and v not in going]
     at = shlex.quote(str(path))
     if not up:
         yield Finding(FindingLevel.WARNING, "no node runs", f"levywalk fleet up {at}")
@@ -277,10 +278,15 @@ def running_nodes(
             f"{down[0]}",
         )
     else:
-        which = f"{len(views)} nodes that have answered" if elsewhere else f"{len(views)} nodes"
-        yield Finding(FindingLevel.OK, f"all {which} run")
+        which = "nodes that have answered" if elsewhere else "nodes"
+        many = len(set(views) - going) if set(up).isdisjoint(going) else len(up)
+        yield Finding(FindingLevel.OK, f"all {many} {which} run")
+    for v in sorted(going):
+        yield from _leaving(at, views[v])
+    revoked = {u for one in views.values() for u in one.about.get("revoked", ())}
     for v in up:
-        yield from _one(at, views[v], set(down))
+        if v not in going:
+            yield from _one(at, views[v], {*down, *going, *revoked})
     for v, one in sorted(views.items()):
         waits = one.waits_to_act(at)
         if waits is not None:
@@ -348,7 +354,31 @@ def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
+def _leaving(at: str, one: NodeView) -> Iterator[Finding]:
+    """Say how far a node is that the operator has asked to leave: its edges are meant to close."""
+    edges = [int(u) for u, edge in one.about["edges"].items() if edge["up"]]
+    held = one.about["held"]
+    if edges or (held is not None and held["live"]):
+        what = f"its edges to nodes {short(edges)} still close" if edges else "it has the model"
+        remedy = "" if one.pid is not None else f"levywalk fleet up {at}"
+        yield Finding(
+            FindingLevel.WARNING,
+            f"node {one.id} is leaving, and {what}",
+            remedy or f"levywalk fleet status {at} shows when it has left",
+        )
+    elif one.pid is not None:
+        yield Finding(
+            FindingLevel.OK,
+            f"node {one.id} has left; its process may be stopped: kill {one.pid}",
+        )
+    else:
+        yield Finding(FindingLevel.OK, f"node {one.id} has left")
+
+
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
+    """Say what is wrong with a node that runs; edges to nodes that are down, that leave or that
+    were revoked are down for that reason.
+    """
     if not one.answers:
         remedy = f"was it stopped? kill -CONT {one.pid}"
         yield Finding(
@@ -369,7 +399,7 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             yield Finding(
                 FindingLevel.WARNING,
                 f"the edge from node {one.id} to node {u} is down: {why}",
-                f"look at node {u}",
+                f"levywalk fleet logs {at} --node {u}",
             )
     for liar in about.get("liars", ()):
         yield Finding(

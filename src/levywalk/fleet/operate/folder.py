@@ -285,6 +285,10 @@ class FleetFolder:
             views = self.node_views()
             if has_begun(views):
                 return False
+            if nodes is None and not any(one.answers or one.pid is not None for one in views):
+                raise FleetProblem(
+                    f"no node runs; start them: levywalk fleet up {shlex.quote(str(self.path))}"
+                )
             silent = [one.id for one in views if not one.answers]
             down = [] if silent else [edge for one in views for edge in _edges_down(one)]
             if start not in self.files:

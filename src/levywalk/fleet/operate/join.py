@@ -268,7 +268,7 @@ def _check_place(fleet: FleetFolder, address: str | None) -> None:
 def _checked_neighbours(neighbours: Sequence[int]) -> list[int]:
     if not neighbours:
         raise InvalidParameter("neighbours must be at least one node, such as --neighbours 0,2")
-    found = [checks.integer("neighbours", u, low=0) for u in neighbours]
+    found = [checks.integer("each neighbour", u, low=0) for u in neighbours]
     if len(set(found)) < len(found):
         raise InvalidParameter(f"neighbours must be different nodes, got {list(neighbours)}")
     return found
@@ -276,8 +276,10 @@ def _checked_neighbours(neighbours: Sequence[int]) -> list[int]:
 
 def _check_known(fleet: FleetFolder, wish: Wish) -> None:
     """Refuse neighbours that the fleet does not have."""
+    last = fleet.manifest.nodes - 1
     for u in wish.neighbours:
-        checks.integer("neighbours", u, low=0, high=fleet.manifest.nodes - 1)
+        if u > last:
+            raise InvalidParameter(f"each neighbour must be one of 0 to {last}, got {u}")
 
 
 def _is_local(fleet: FleetFolder) -> bool:

@@ -55,6 +55,12 @@ def named(epoch: Epoch | list[int]) -> str:
     return f"epoch {counter} of node {node}" if counter else "epoch 0"
 
 
+def _last_line(text: str) -> str:
+    """Return the last line of a traceback, which says what the error is."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else "no message"
+
+
 def count(number: int, what: str) -> str:
     """Return a number with its noun.
 
@@ -182,6 +188,16 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
     "no file descriptors": lambda a: a["message"],
+    "fault": lambda a: (
+        f"an error in levywalk or in the model's own code: {_last_line(a['message'])}; the node "
+        "continues from its disk in a few seconds"
+    ),
+    "not kept": lambda a: (
+        f"could not write {a['path']}: {a['message']}; the walk does not need this file"
+    ),
+    "no longer a neighbour": lambda a: (
+        f"node {a['neighbour']} is no longer in the node file: it is treated as gone"
+    ),
     "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
     "operator asks": lambda a: f"answers an operator at {a['host']}: {a['question']}",
     "operator refused": lambda a: f"refuses a question at its operator port: {a['why']}",

@@ -53,7 +53,8 @@ def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> di
         answer = json.loads(raw)
     except (OSError, ValueError):
         raise NoAnswer(
-            f"the node of {state} does not answer: it does not run, or it is stopped"
+            f"the node of {state} does not answer: it does not run, or it is stopped; see "
+            "levywalk fleet doctor DIR, and start it with levywalk fleet up DIR"
         ) from None
     if "error" in answer:
         raise InvalidParameter(str(answer["error"]))

@@ -27,6 +27,14 @@ class Stranger(LevywalkError):
     """The other end is not allowed to connect."""
 
 
+class Barred(Stranger):
+    """The other end is a neighbour that the operator has revoked."""
+
+    def __init__(self, node: int) -> None:
+        super().__init__(f"node {node} was revoked by the operator")
+        self.node = node
+
+
 class KnownNodes:
     """The certificates that a node knows, each checked once.
 
@@ -112,7 +120,7 @@ class KnownNodes:
     def check(self, peer: Peer, certificate: x509.Certificate) -> None:
         """Raise `Stranger` if a neighbour's certificate must not be accepted."""
         if peer.id in self.barred:
-            raise Stranger(f"node {peer.id} was revoked by the operator")
+            raise Barred(peer.id)
         accepted = key_fingerprints(certificate)
         if self._identity.is_earlier(certificate):
             raise Stranger(

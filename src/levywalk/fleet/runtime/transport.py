@@ -43,7 +43,7 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
-from levywalk.fleet.runtime.known_nodes import KnownNodes, Stranger, certificate_of
+from levywalk.fleet.runtime.known_nodes import Barred, KnownNodes, Stranger, certificate_of
 from levywalk.fleet.runtime.link import (
     Call,
     Flood,
@@ -114,6 +114,7 @@ class Mismatch(LevywalkError):
     """The other end belongs to another run, or uses another format."""
 
 
+_BARRED = "the operator has revoked it"
 _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
     Malformed: grpc.StatusCode.INVALID_ARGUMENT,
     Flood: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -243,7 +244,7 @@ class Transport:
             call, task = link.call, link.task
             if call is None:
                 continue
-            self._closed(link, call, "the operator has revoked the node")
+            self._closed(link, call, _BARRED)
             if link.peer.id < self.id and task is not None:
                 self._ended[call] = "the operator has revoked this node"
                 task.cancel()
@@ -357,6 +358,8 @@ class Transport:
             text = str(error)
             if link is not None:
                 self._closed(link, context, f"{type(error).__name__}: {text}")
+            elif isinstance(error, Barred):  # it tries again and again, and is reported once
+                self._closed(self.links[error.node], context, _BARRED)
             else:
                 self.heard.closed(-1, text)
             code = next(

@@ -13,6 +13,7 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.node_file import host_port
 from levywalk.fleet.setup.operator_folder import OperatorAddress
+from levywalk.remedy import typed
 
 # The operating system gives clients ports from 32768 on; it could give a node's port away while the
 # node is down.
@@ -116,7 +117,8 @@ def free_ports(host: str, count: int) -> list[int]:
     span = HIGHEST_PORT - LOWEST_PORT + 1
     if count > span:
         raise InvalidParameter(
-            f"{count} ports are needed, but only {span} are safe to use on one machine; give port="
+            f"{count} ports are needed, but only {span} are safe to use on one machine; give "
+            f"{typed('port=', '--port')}"
         )
     first, free = random.SystemRandom().randrange(span), []
     for i in range(span):
@@ -126,7 +128,8 @@ def free_ports(host: str, count: int) -> list[int]:
             if len(free) == count:
                 return sorted(free)
     raise InvalidParameter(
-        f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes"
+        f"only {len(free)} of {count} ports are free on {host}; give "
+        f"{typed('port=', '--port')}, or fewer nodes"
     )
 
 
@@ -146,8 +149,9 @@ def _is_free(host: str, port: int) -> bool:
                 raise
     except OSError as error:
         raise InvalidParameter(
-            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others "
-            "give addresses="
+            f"{typed('host', '--host')} must be an address of this machine, got {host!r} "
+            f"({error.strerror}); for nodes on other machines give "
+            f"{typed('addresses=', '--addresses FILE')}"
         ) from None
     return True
 

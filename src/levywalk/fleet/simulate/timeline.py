@@ -13,6 +13,7 @@ from levywalk.fleet.operate.log_text import named, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, Told, VirtualFleet
+from levywalk.remedy import typed
 
 _EDGES = ("edge down", "edge up")
 
@@ -53,6 +54,7 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
         ),
     ]
     down: set[tuple[int, int]] = set()
+    ended = (-1, 0)  # how many stays there were at the end of the walk, and its updates
     rows = []
     for what, group in groupby(virtual.told, key=lambda told: told.what):
         together = list(group)
@@ -63,7 +65,9 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
         )
         for one, words in told:
             seen = bisect.bisect_right(times, one.time)
-            step = virtual.path[seen - 1].step if seen else 0
+            if what == "finished":  # its last node has made updates after the token arrived
+                ended = seen, one.about["step"]
+            step = ended[1] if ended[0] == seen else virtual.path[seen - 1].step if seen else 0
             rows.append(
                 TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)])
             )
@@ -129,7 +133,12 @@ def stuck(virtual: VirtualFleet) -> str:
         return "the walk is over, but some nodes cannot be told: the network is not connected"
     for v, node in ((v, virtual.node(v)) for v in sorted(runs)):
         if node.fenced:
-            return f"node {v} is fenced, because {node.fenced}: plan a fault 'rejoin'"
+            remedy = typed(
+                "plan a fault 'rejoin'",
+                f"let it start as a new node (--lose-disk {v}@TIME --gone {v}@TIME --restart "
+                f"{v}@LATER)",
+            )
+            return f"node {v} is fenced, because {node.fenced}: {remedy}"
         if node.awaited:
             first = min(node.awaited)
             return (
