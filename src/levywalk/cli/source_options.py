@@ -212,7 +212,10 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(
             "--labels",
             metavar="NO,YES",
-            help="Labels that become 0 and 1, such as 1,2; with one label, all others become 0.",
+            help=(
+                "Labels that become 0 and 1, such as 1,2; with one label, all others become 0; "
+                "more than two become 0, 1, 2, …"
+            ),
             rich_help_panel=_DATA,
         ),
     ),

@@ -54,10 +54,11 @@ def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    wanted = isinstance(found, dict) and isinstance(found.get("event"), str)
-    if not wanted or not isinstance(found.get("time", ""), str):
-        return {"time": last, "level": "error", "node": node, "event": text}
-    return {"time": last, "level": "info"} | found | {"node": node}
+    if isinstance(found, dict):
+        entry: dict[str, Any] = {"time": last, "level": "info"} | found | {"node": node}
+        if isinstance(found.get("event"), str) and isinstance(entry["time"], str):
+            return entry
+    return {"time": last, "level": "error", "node": node, "event": text}
 
 
 class FolderReports:

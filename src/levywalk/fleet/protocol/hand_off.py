@@ -138,7 +138,8 @@ class HandOff(Remembering):
 
     def _note_waiting(self, now: float) -> None:
         """Note since when the token here needs the same answer."""
-        held, node, about = self.disk.held, self._needs_answer(), ()
+        held, node = self.disk.held, self._needs_answer()
+        about: tuple[object, ...] = ()
         if held is not None and node != NOBODY:
             about = (node, held.status, *_choice(held.token), held.token.step)
         if about != self.waits_about:
