@@ -4,8 +4,10 @@ tuned on walks that are not reported.
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import math
+import re
 from importlib import import_module
 
 import numpy as np
@@ -15,6 +17,7 @@ import levywalk as lw
 from levywalk import draws
 from levywalk.draws import Domain
 from levywalk.engine import run_step_sizes
+from levywalk.remedy import command_line
 from levywalk.trace.ranking import Ranking
 from levywalk.trace.statistics import mean_over_walks, settled_at
 
@@ -279,6 +282,26 @@ def page(result):
     from levywalk.report.page.summary import table_section
 
     return html.unescape(str(table_section(result)))
+
+
+def test_an_easier_accuracy_is_named_where_one_was_not_reached(tuned):
+    ends = {name: tuned.final(name) for name in DESIGNS}
+    asked = dataclasses.replace(
+        tuned,
+        accuracy=0.06,
+        sweep={
+            name: [dataclasses.replace(trial, steps_limit=math.inf) for trial in trials]
+            for name, trials in tuned.sweep.items()
+        },
+    )
+    with command_line():
+        told = [text for text in asked.cautions if "no step size reached 6 %" in text]
+    assert len(told) == len(DESIGNS)
+    for text in told:
+        named = re.search(r"--accuracy ([0-9.]+)", text)
+        end = ends[text.partition(":")[0]]
+        possible = [share for share in (0.1, 0.2, 0.5) if share >= 2 * end]
+        assert (named is not None and float(named[1])) == (possible[0] if possible else False)
 
 
 def test_what_tuning_could_not_settle_is_a_warning_and_a_caution(monkeypatch):

@@ -293,7 +293,7 @@ class Comparison:
                 found.append(
                     f"{name}: no step size reached {self.ranking.goal} in four of five samples of "
                     f"the tuning walks, so the one with the {self.ranking.best} "
-                    f"{self.ranking.quantity} at the end was taken; {self._more()}"
+                    f"{self.ranking.quantity} at the end was taken; {self._more(name)}"
                 )
             for trial, which in ((trials[0], "smallest"), (trials[-1], "largest")):
                 if trial.step_size == self.step_size[name]:
@@ -304,11 +304,12 @@ class Comparison:
                     )
         return found
 
-    def _more(self) -> str:
-        """Return what to give where the accuracy was not reached."""
+    def _more(self, name: str) -> str:
+        """Return what to give where a design has not reached the accuracy."""
         steps = 4 * max(int(trace.step[-1]) for trace in self.traces.values())
-        least = min(map(self.final, self.traces))
-        wider = [accuracy for accuracy in _WIDER if accuracy >= 2.0 * least]
+        assert self.accuracy is not None
+        least = max(2.0 * self.final(name), 1.001 * self.accuracy)
+        wider = [accuracy for accuracy in _WIDER if accuracy >= least]
         shares = wider if self.rank_by == Criterion.DISTANCE2 else []
         options = f"--steps {steps}" + (f" or --accuracy {shares[0]:g}" if shares else "")
         return typed(

@@ -45,7 +45,9 @@ class Mhda(Walk):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", as_target(self.target))
         if self.jump is not None and not isinstance(self.jump, JumpLaw):
-            raise InvalidParameter(f"jump must be a JumpLaw or None, got {self.jump!r}")
+            raise InvalidParameter(
+                f"jump must be a JumpLaw, such as lw.JumpLaw(0.1), or None, got {self.jump!r}"
+            )
         if self.jump is not None and is_schedule(self.jump.p_jump):
             raise InvalidParameter("jump of mhda must have a constant p_jump, got a schedule")
         cumulative = np.empty(0) if self.jump is None else self.jump.cumulative()

@@ -147,7 +147,7 @@ def _comparison(
     y = _default_y(thing, traces) if y is None else checks.choice("y", y, [*Y_AXES, *metrics])
     if x == "time" and any(trace.time is None for trace in traces.values()):
         raise InvalidParameter(
-            "x = 'time' needs runs with costs; give run or compare costs='mobile' or lw.Costs()"
+            "x = 'time' needs runs with costs; give run or compare costs='mobile', or lw.Costs(…)"
         )
     goal = _goal(thing, y)
     if x is None and ax is None:
