@@ -49,19 +49,40 @@ class Guardian(Comparing):
         return guarded if guarded.holder in (sender, NOBODY) else None
 
     def _release(self, sender: int, message: Release, now: float) -> None:
-        """Write the register if it is empty, and answer with the certificate in it.
+        """Write the register if it is empty, and answer with the certificate in it."""
+        certificate = self._registered(sender, message, now)
+        if certificate is not None:
+            self._send(sender, Released(certificate))
+
+    def _say_prepared(self, giver: int, token: Token, digest: bytes, now: float) -> None:
+        """Tell the giver that the token is on the disk.
+
+        If this node guards what it has prepared, it releases it in the same transaction, and
+        answers with the certificate: the giver would ask it for nothing else next, and keeps its
+        decision unless this node withdraws it.
+        """
+        question = Release(token.epoch, token.seq - 1, self.id, digest, token.hops)
+        certificate = self._registered(giver, question, now)
+        held = self.disk.held
+        if certificate is not None and certificate.digest == digest:
+            self._send(giver, Released(certificate))
+        elif held is not None and held.token.epoch == token.epoch:  # its model is not refused
+            super()._say_prepared(giver, token, digest, now)
+
+    def _registered(self, sender: int, message: Release, now: float) -> Certificate | None:
+        """Return the certificate in the register, which is written if it is empty; None if there
+        is nothing to answer.
 
         A choice that was withdrawn is not released any more: an old message may ask for it.
         """
         guarded = self._asked(sender, message.epoch, message.seq, now)
         if guarded is None:
-            return
-        certificate = guarded.register
-        if certificate is None:
+            return None
+        if guarded.register is None:
             if message.hops <= guarded.withdrawn or not self._may_release(
                 sender, guarded, message, now
             ):
-                return
+                return None
             blank = Certificate(
                 self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
             )
@@ -69,8 +90,9 @@ class Guardian(Comparing):
                 signature=self.signer.sign(blank.statement(self.terms.run))
             )
             self._put("guarded", guarded._replace(register=certificate))
-        assert isinstance(certificate, Certificate)
-        self._send(sender, Released(certificate))
+            return certificate
+        assert isinstance(guarded.register, Certificate)
+        return guarded.register
 
     def _withdraw(self, sender: int, message: Withdraw, now: float) -> None:
         """Release the holder's choice never, unless it was released before."""

@@ -19,7 +19,7 @@ from levywalk.fleet.protocol.messages import (
 from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
 from levywalk.fleet.protocol.refusals import AVOIDED
 from levywalk.fleet.protocol.resizing import Resizing
-from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.protocol.token import FIRST, Token
 
 
 class NextNode(Resizing):
@@ -57,7 +57,7 @@ class NextNode(Resizing):
                 here = held.guardian, held.token.epoch, held.token.seq
                 if here == (sender, token.epoch, token.seq):
                     # it is in use: others have brought its certificate, and the giver lacks it
-                    self._send(sender, Prepared(token.epoch, token.seq, token.digest()))
+                    self._say_prepared(sender, token, token.digest(), now)
                 return  # otherwise an old message: a later token is in use here
             if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (
                 token.seq,
@@ -67,13 +67,17 @@ class NextNode(Resizing):
             if (
                 self._digest(held.token) == token.digest()
             ):  # a repeated message; the stored giver is kept
-                self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
+                self._say_prepared(sender, held.token, self._digest(held.token), now)
                 return
         self._put(
             "held",
             Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST),
         )
-        self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
+        self._say_prepared(sender, token, self._digest(token), now)
+
+    def _say_prepared(self, giver: int, token: Token, digest: bytes, now: float) -> None:
+        """Tell the giver that the token is on the disk. `Guardian` says more if it guards it."""
+        self._send(giver, Prepared(token.epoch, token.seq, digest))
 
     def _activate(self, sender: int, message: Activate, now: float) -> None:
         """Start to work with the prepared token, since its certificate has arrived.
