@@ -11,7 +11,9 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.events import Notice, Start, Timer
 from levywalk.fleet.protocol.messages import Activate, Prepare, Release
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.runtime.node_status import waits_for
@@ -146,6 +148,47 @@ def holds_to(virtual: VirtualFleet, to: int) -> list[bool]:
     """Return which nodes hold the token, and ask this node to take it."""
     found = [machine.disk["held"] for machine in virtual.machines]
     return [one is not None and one.status == "moving" and one.to == to for one in found]
+
+
+def test_asking_for_the_status_changes_nothing():
+    """A node that has started again has asked for nothing before its disk is confirmed."""
+    virtual = VirtualFleet(fleet_of(design=lw.unif_rw(), steps=60))
+    while not any(holds_to(virtual, 5)):
+        virtual.step()
+    holder = holds_to(virtual, 5).index(True)
+    fleet, before = virtual.fleet, virtual.node(holder)
+    node = Node(fleet.site(holder), fleet.terms, before.disk, before.signer)
+    node.receive(Start(b"drawn"), 100.0)
+    assert node.awaited
+    assert node.unanswered(100.0) is None
+    later = 100.0 + 3 * fleet.terms.dead_after
+    node.awaited.clear()
+    node.heard = dict.fromkeys(node.neighbours, later)
+    node._resume(later)
+    assert node.unanswered(later) == (5, 0.0)
+    effects = node.receive(Timer(), later)
+    assert not any(isinstance(one, Notice) and one.what == "gives up" for one in effects)
+    assert node.disk.held.status == "moving"
+
+
+def test_a_neighbour_that_never_takes_the_model_is_named_at_once_the_next_time():
+    virtual = VirtualFleet(fleet_of(design=lw.unif_rw(), steps=60))
+    for v in range(12):
+        mute(virtual, v, Prepare)
+    while not any(one.what == "gives up" for one in virtual.told):
+        virtual.step()
+    first = next(one for one in virtual.told if one.what == "gives up")
+    node = virtual.node(first.node)
+    assert node.not_taken == {first.about["to"]: 1}
+    while not holds_to(virtual, first.about["to"])[first.node]:
+        virtual.step()
+    assert node.keeps_waiting(first.about["to"], 0.0)
+    assert not node.keeps_waiting(99, 0.0)
+    silent = virtual.node(first.about["to"])
+    silent._answers[Prepare] = silent._prepare
+    while node.disk.held is not None:
+        virtual.step()
+    assert first.about["to"] not in node.not_taken
 
 
 def test_a_guardian_that_lives_and_does_not_answer_is_named():

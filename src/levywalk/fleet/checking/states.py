@@ -329,7 +329,7 @@ class Nodes:
             node.tick_at = 0.0
             return Timer()
         if move.what == "waits too long":
-            node.unanswered(-INFINITY)
+            node._note_waiting(-INFINITY)
             node.tick_at = 0.0
             return Timer()
         if move.what == "genesis":

@@ -139,24 +139,34 @@ class HandOff(Remembering):
             return NOBODY
         return held.guardian
 
+    def _asked_for(self) -> tuple[object, ...]:
+        """Return the node whose answer the token here needs, and what about; () if it needs none."""
+        held, node = self.disk.held, self._needs_answer()
+        if held is None or node == NOBODY:
+            return ()
+        return (node, held.status, *_choice(held.token), held.token.step)
+
     def _note_waiting(self, now: float) -> None:
         """Note since when the token here needs the same answer."""
-        held, node = self.disk.held, self._needs_answer()
-        about: tuple[object, ...] = ()
-        if held is not None and node != NOBODY:
-            about = (node, held.status, *_choice(held.token), held.token.step)
+        about = self._asked_for()
         if about != self.waits_about:
             self.waits_about, self.waits_since = about, now
 
     def unanswered(self, now: float) -> tuple[int, float] | None:
         """Return which node has not given the answer that the token here needs, and for how many
-        seconds; None if it needs none.
+        seconds; None if it needs none, or asks for none before its neighbours have confirmed its
+        disk.
         """
-        self._note_waiting(now)
-        node = self._needs_answer()
-        return None if node == NOBODY else (node, now - self.waits_since)
+        about = self._asked_for()
+        if not about or self.awaited:
+            return None
+        return self._needs_answer(), now - self.waits_since if about == self.waits_about else 0.0
 
-    def _asked_too_long(self, held: Held, now: float) -> bool:
+    def keeps_waiting(self, node: int, seconds: float) -> bool:
+        """Return whether a node has not answered for long, or has not taken the model before."""
+        return seconds > self.terms.dead_after or node in self.not_taken
+
+    def _asked_too_long(self, now: float) -> bool:
         """Return whether the next node had time enough to answer, even on a slow line.
 
         It may say that it lives, and not answer; one that has started again, and waits for its
@@ -264,6 +274,7 @@ class HandOff(Remembering):
         if (message.seq, message.digest) != (sent.seq, digest):
             return
         self.ready = held.token
+        self.not_taken.pop(sender, None)
         self._send(held.guardian, self._release_of(held))
         self.retry_at = now + self.terms.retry
 
@@ -323,6 +334,7 @@ class HandOff(Remembering):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
+        self.not_taken.pop(held.to, None)
         self._keep_given(sent, Right(certificate))
         self.holder_heard, self.activated = now, False
         self._send(held.to, Activate(certificate))

@@ -188,6 +188,7 @@ class Node(HandOff):
         self._go_on(now)
 
     def _resume(self, now: float) -> None:
+        self.waits_about = ()  # nothing was asked before
         self._continue(now)
         for lie in self.disk.liars:
             self._continue_above(lie, now)
@@ -267,7 +268,8 @@ class Node(HandOff):
         ):
             if not self.disk.edges[held.to].up:
                 self._give_up(held, "the node is dead", now)
-            elif self._asked_too_long(held, now):
+            elif self._asked_too_long(now):
+                self.not_taken[held.to] = self.not_taken.get(held.to, 0) + 1
                 self._give_up(held, "the node lives, and does not answer", now)
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)

@@ -67,6 +67,8 @@ class NodeState:
         # What the token here waits for, and since when: the next node's answer or the guardian's.
         self.waits_about: tuple[object, ...] = ()
         self.waits_since = 0.0
+        # how often in a row a neighbour that runs has not taken the model
+        self.not_taken: dict[int, int] = {}
         self.burst: int | None = (
             None  # most decisions in one turn, so that messages are not kept waiting
         )

@@ -224,7 +224,7 @@ class Orders:
             self._connected(),
             terms.renew_after,
             () if node.inquiry is None else node.inquiry.due,
-            mute=needed if needed is not None and needed[1] > terms.dead_after else None,
+            mute=needed if needed is not None and node.keeps_waiting(*needed) else None,
         )
         found = describe(disk)
         for u, link in self.process.transport.links.items():
