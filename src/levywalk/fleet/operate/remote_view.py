@@ -42,7 +42,7 @@ def _node(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return type(value) is float or (type(value) is int and abs(value) < _MOST)
 
 
 def _text(value: Any) -> bool:
@@ -88,11 +88,12 @@ def _table(**fields: Check) -> Check:
     )
 
 
-def _numbers(value: Any) -> bool:
-    return (
+def _metrics(manifest: Manifest) -> Check:
+    """Return whether something is numbers, each with the name of a metric of the manifest."""
+    names = () if manifest.code is None else manifest.code.metrics
+    return lambda value: (
         isinstance(value, dict)
-        and len(value) <= 1000
-        and all(_text(name) and _number(one) for name, one in value.items())
+        and all(name in names and _number(one) for name, one in value.items())
     )
 
 
@@ -146,7 +147,6 @@ _STATUS: dict[str, Check] = {
     "rotation": _count,
     "hops_per_second": _or_none(_number),
     "loss": _or_none(_table(step=_count, value=_number)),
-    "metrics": _numbers,
     "silence": _number,
     "patience": _number,
     "waits": _or_none(_text),
@@ -169,7 +169,8 @@ def checked_status(found: Any, node: int, manifest: Manifest) -> dict[str, Any]:
         If something is missing, is of another type, or belongs to another node or run.
     """
     _require(found, lambda value: isinstance(value, dict), "status")
-    told = {name: _require(found.get(name), check, name) for name, check in _STATUS.items()}
+    checks = _STATUS | {"metrics": _metrics(manifest)}
+    told = {name: _require(found.get(name), check, name) for name, check in checks.items()}
     for edge in told["edges"].values():
         edge["why"] = str(edge.get("why") or "")[:_TEXT]
     if told["id"] != node:
@@ -195,7 +196,7 @@ def checked_view(
     if len(others) != len(lines):
         raise Malformed("its log has other lines than those that were asked for")
     continued = _require(answer.about.get("continued"), _list(_epoch), "list of epochs")
-    measured = _require(answer.about.get("measured"), _numbers, "metrics")
+    measured = _require(answer.about.get("measured"), _metrics(manifest), "metrics")
     error = _require(answer.about.get("error"), _or_none(_text), "error")
     file = _node_file(node, answer.about.get("node"))
     view = NodeView(
