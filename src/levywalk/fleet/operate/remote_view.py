@@ -11,6 +11,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.door_format import read_line_record
+from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import Peer
@@ -254,19 +255,19 @@ def checked_copies(node: int, answer: DoorAnswer) -> list[SurvivingCopy]:
     ]
 
 
-def checked_findings(answer: DoorAnswer) -> list[tuple[str, str, str]]:
-    """Return what a node elsewhere has found about itself: level, what, remedy."""
+def checked_findings(answer: DoorAnswer) -> list[Finding]:
+    """Return what a node elsewhere has found about itself."""
 
     def finding(value: Any) -> bool:
         return (
             isinstance(value, list)
             and len(value) == 3
-            and value[0] in ("ok", "warning", "problem")
+            and value[0] in tuple(FindingLevel)
             and all(map(_text, value))
         )
 
     found = _require(answer.about.get("findings"), _list(finding), "list of findings")
-    return [(level, what, remedy) for level, what, remedy in found]
+    return [Finding(FindingLevel(level), what, remedy) for level, what, remedy in found]
 
 
 def checked_number(answer: DoorAnswer, name: str) -> int:
