@@ -248,7 +248,8 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
 
 
 def draw_with_memory(seed: int) -> FaultSchedule:
-    """Draw a schedule for a method with memory at the nodes or in the token. Its faults are those of `draw`.
+    """Draw a schedule for a method with memory at the nodes or in the token. Its faults are those
+    of `draw`.
 
     Examples
     --------
