@@ -56,6 +56,7 @@ def check_replay(
     if needs_whole_walk(fleet):
         check_memory_replay(fleet, walk, final, remembered, models or {}, passed, sizes)
         return
+    assert isinstance(update, Sgd)
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
     x, phase, switched, diverged = typed(fleet, fleet.x0), 0, -1, -1
