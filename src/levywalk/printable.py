@@ -40,17 +40,17 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def printable_values(found: Any) -> Any:
-    r"""Return a value made of dicts and lists in which every text is `printable`.
+    r"""Return a value made of dicts and lists in which every text is `printable`, keys as well.
 
     Examples
     --------
-    >>> printable_values({"why": ["\x1b[31m", 3]})
-    {'why': ['\\x1b[31m', 3]}
+    >>> printable_values({"why\r": ["\x1b[31m", 3]})
+    {'why\\r': ['\\x1b[31m', 3]}
     """
     if isinstance(found, str):
         return printable(found)
     if isinstance(found, dict):
-        return {key: printable_values(value) for key, value in found.items()}
+        return {printable_values(key): printable_values(value) for key, value in found.items()}
     if isinstance(found, list | tuple):
         return [printable_values(value) for value in found]
     return found

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import levywalk.fleet
 from levywalk.fleet.operate.log_entries import in_words
 from levywalk.fleet.operate.log_text import _SENTENCES, sentence
+from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.simulate.virtual import _FAULTS
 
 _SOURCES = Path(levywalk.fleet.__file__).parent
@@ -78,3 +81,36 @@ def test_sentences(what: str, about: dict[str, object], says: str) -> None:
     assert sentence(what, about) == says
     entry = {"time": "2026-01-01T12:00:00", "level": "error", "node": 3, "event": what}
     assert in_words(entry | about).endswith(f"✗ {says}")
+
+
+# How many lines
+
+
+def written(writer: LogWriter) -> list[dict[str, Any]]:
+    return [json.loads(line) for _, line in writer.kept]
+
+
+@pytest.mark.parametrize(("event", "who"), [("link closed", "neighbour"), ("refused", "sender")])
+def test_strangers_do_not_hide_what_is_said_about_neighbours(event: str, who: str) -> None:
+    writer = LogWriter(0, 10_000, neighbours=[1, 2])
+    for i in range(1000):
+        writer.write(event, "info", {who: -1 if i % 2 else 77 + i, "why": "a stranger"})
+        writer.write(event, "info", {who: 1, "why": "a neighbour that floods"})
+    assert len(written(writer)) == 2 * 100
+    writer.write(event, "info", {who: 2, "why": "it matters"})
+    assert written(writer)[-1]["why"] == "it matters"
+    writer.write(event, "info", {who: -1, "why": "a stranger"})
+    writer.write(event, "info", {who: 1, "why": "a neighbour that floods"})
+    assert len(written(writer)) == 2 * 100 + 1
+
+
+def test_many_neighbours_cannot_fill_the_disk() -> None:
+    writer = LogWriter(0, 1_000_000, neighbours=range(1, 2000))
+    for v in range(1, 2000):
+        for _ in range(101):
+            writer.write("refused", "warning", {"sender": v, "why": "nonsense"})
+    found = written(writer)
+    assert len(found) == (200 + 1) * 100
+    writer.write("started", "info", {})
+    writer.write("link closed", "info", {"neighbour": 1999, "why": "another event"})
+    assert len(written(writer)) == len(found) + 2

@@ -328,7 +328,7 @@ def test_an_answer_is_about_the_walk_of_the_question():
     "chunk", mostly_more(range(20), lambda chunk: chunk == 0, lambda chunk: chunk > 5)
 )
 def test_schedules_with_memory(chunk: int):
-    outcome = sweep(range(14 * chunk, 14 * (chunk + 1)), memory=True)
+    outcome = sweep(range(16 * chunk, 16 * (chunk + 1)), memory=True)  # each method twice
     assert not outcome.failures, "\n".join(f"seed {s.seed}: {why}" for s, why in outcome.failures)
     assert outcome.finished > 0.8 * outcome.schedules
     assert outcome.regenerated > 0

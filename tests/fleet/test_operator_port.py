@@ -10,6 +10,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -42,6 +43,7 @@ from levywalk.fleet.runtime.operator_port import BURST, OperatorPort, QuestionBu
 from levywalk.fleet.runtime.transport import METHOD as TALK
 from levywalk.fleet.runtime.transport import SERVICE as NODE
 from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.setup.node_file import NodeFile, host_port
 from levywalk.fleet.setup.operator_folder import operator_folder, read_operator_file
 from tests.fleet.nodes import tls_of
@@ -346,6 +348,17 @@ def test_a_false_status_is_refused(away: Path) -> None:
     for wrong in (None, [], "status"):
         with pytest.raises(Malformed, match="status"):
             checked_status(wrong, 0, manifest)
+    for strange in ({"\x1b[2J": 0.5}, {"accuracy": 0.5}):  # this fleet has no metrics
+        with pytest.raises(Malformed, match="metrics"):
+            checked_status(about | {"metrics": strange}, 0, manifest)
+        with pytest.raises(Malformed, match="metrics"):
+            checked_view(0, answer._replace(about=answer.about | {"measured": strange}), manifest)
+    code = ModelCode("a.py", "build", "0" * 64, (2,), ("accuracy",))
+    with_metrics = SimpleNamespace(digest=manifest.digest, code=code)
+    told = checked_status(about | {"metrics": {"accuracy": 0.5}}, 0, with_metrics)  # type: ignore
+    assert told["metrics"] == {"accuracy": 0.5}
+    with pytest.raises(Malformed, match="silence"):
+        checked_status(about | {"silence": 10**400}, 0, manifest)
     with pytest.raises(Malformed, match="it says that it is node 0"):
         checked_status(about, 1, manifest)
     with pytest.raises(Malformed, match="another run"):

@@ -5,6 +5,7 @@ type, with metrics on held-out data.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -26,13 +27,17 @@ from levywalk.fleet.operate import export
 from levywalk.fleet.operate.fleet_status import fleet_status, look
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge, with_metrics
+from levywalk.fleet.operate.whole_status import together as together_status
 from levywalk.fleet.protocol import messages
+from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.node_step import Measured
+from levywalk.fleet.protocol.records import Disk, Known, Own
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.runtime.own_data import own_part, own_problem
+from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.wire import (
     FORMAT,
     Hello,
@@ -42,7 +47,7 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
 )
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.built import BuiltProblem, built_problem
+from levywalk.fleet.setup.built import BuiltProblem, OwnMetrics, built_problem
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import Shard
@@ -52,6 +57,7 @@ from levywalk.fleet.setup.shards import read_scores, read_shards, with_held_out
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.fleet.storage.codec import decode_line, decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
+from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.problem.named import ModelArrays
 from tests.fleet.test_every_loss import relayed
 from tests.fleet.test_lean import HEAVY
@@ -214,6 +220,34 @@ def test_a_metric_that_fails_is_no_number_and_stops_nothing(tmp_path: Path) -> N
         if isinstance(line, Measured)
     ]
     assert set(map(str, values)) == {"1.0", "nan"}
+
+
+def test_a_metric_that_is_no_number_shows_in_the_mean(tmp_path: Path) -> None:
+    fleet = FleetFolder.open(make(tmp_path / "fleet", built()))
+    for v, file in fleet.files.items():
+        value = math.nan if v == 1 else 0.5
+        with NodeStore(file.state, fleet.manifest.digest) as store:
+            store.persist(whole(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})))
+            store.persist(Persist({}, (Measured(FIRST, 0, (value,)),)))
+    found = fleet.status()
+    assert [math.isnan(row["metrics"]["accuracy"]) for row in found["nodes"]] == [0, 1, 0, 0]
+    assert math.isnan(found["metrics"]["accuracy"])
+    both = together_status([found, found], fleet.manifest)
+    assert math.isnan(both["metrics"]["accuracy"])
+    place = str(tmp_path / "fleet")
+    said = CliRunner().invoke(app, ["fleet", "status", place, "--json"]).output
+    assert json.loads(said)["metrics"] == {"accuracy": None}
+    assert "nan" in CliRunner().invoke(app, ["fleet", "status", place]).output
+
+
+def test_a_running_node_tells_a_metric_that_is_no_number() -> None:
+    disk = Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})
+    problem = built()
+    odd = OwnMetrics(problem, {"odd": lambda model: math.inf, "one": lambda model: 1.0})
+    seen = Sightings(disk, None, odd)
+    assert seen.metrics() == {}
+    seen.taken = Token.first(problem.x0.astype(np.float64))
+    assert list(map(str, seen.metrics().values())) == ["nan", "1.0"]
 
 
 # What a node refuses

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.fleet.checking import processes
 from levywalk.fleet.checking.log_pieces import Piece, pieces
 from levywalk.fleet.checking.logs import WalkVerdict, judge, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
@@ -245,6 +246,21 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     assert all(edge["up"] for one in statuses.values() for edge in one["edges"].values())
     odd = {"edge down", "regenerated", "archived", "guardian gone", "process is dead"}
     assert not odd & {line["event"] for v in range(n) for line in told(live, v)}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("memory", [2, 3], ids=["Point-SAGA", "heavy ball"])
+def test_faults_with_methods_that_remember(tmp_path: Path, memory: int) -> None:
+    """SAGA has `test_partitions`, under its two walks."""
+    network, total = lw.watts_strogatz(5, 4, 0.1, seed=3), processes.Total()
+    folder = settle(tmp_path / "fleet", network, seed=4, memory=memory)
+    with closing(Proxy()) as links:
+        processes.check_fleet(folder, links, random.Random(7), 6, total, SLOWER)
+    (verdict,) = total.verdicts
+    assert total.tally.kinds.total() > 6
+    assert verdict.epochs > 1
+    assert verdict.models > 0
+    assert (verdict.entries > 0) == (memory == 2)  # with heavy ball, nodes remember nothing
 
 
 @pytest.mark.more

@@ -68,6 +68,26 @@ def test_a_walk_that_was_restored_is_judged_in_all_its_epochs(kills):
     assert found.generations >= 1 + many
 
 
+def test_a_walk_whose_token_carries_a_velocity_is_judged():
+    """Heavy ball: nodes remember nothing, and each model depends on all updates before it."""
+    given: dict[str, Any] = {"steps": 200, "step_size": 0.01, "update": "heavy_ball"}
+    given |= {"terms": TERMS, "record_every": 1, "seed": 3}
+    fleet = Fleet.of(lw.ring(N), lw.heterogeneous(N, dim=2, seed=1), lw.mhlj(), **given)
+    virtual = VirtualFleet(fleet)
+    virtual.at(0.2, PlannedFault("kill", "holder"))
+    for v in range(N):
+        virtual.at(6.0, PlannedFault("restart", v))
+    assert virtual.run()
+    pieces = [left_by(virtual, v) for v in range(N)]
+    found = judge(fleet, pieces)
+    assert found.epochs > 1
+    assert found.models == found.steps == 200
+    final = virtual.final
+    wrong = [one._replace(token=final._replace(model=final.model + 1e-9)) for one in pieces]
+    with pytest.raises(Violation, match="I7"):
+        judge(fleet, wrong)
+
+
 @pytest.mark.parametrize(("byte", "what"), [(0, "what no replay does"), (-8, "remembers a visit")])
 def test_a_disk_that_keeps_another_memory_is_found(byte, what):
     """The first bytes are the update's, the last ones are the walk's."""

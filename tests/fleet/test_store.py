@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import sqlite3
@@ -15,7 +16,7 @@ from safetensors.numpy import load_file
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -641,6 +642,33 @@ def test_neither_start_nor_status_read_the_visits(tmp_path: Path) -> None:
         assert store.load() is not None
         with pytest.raises(StoreDamaged):
             store.check_pages()
+
+
+def test_the_last_metrics_are_found_without_reading_the_visits(tmp_path: Path) -> None:
+    asked: list[str] = []
+    with started(tmp_path) as store:
+        store.persist(Persist({}, tuple(visit(i) for i in range(3000))))
+        store._open_db.set_trace_callback(asked.append)
+        assert store.last_measured() is None
+        (statement,) = asked
+        assert "lines_measured" in store._rows(f"EXPLAIN QUERY PLAN {statement}")[0][3]
+        lines = tuple(Measured(FIRST, i, (math.nan, 0.5 + i)) for i in range(2))
+        store.persist(Persist({}, (*lines, visit(3000))))
+        last = store.last_measured()
+        assert last is not None
+        assert (last.step, last.values[1]) == (1, 1.5)
+
+
+def test_a_store_without_the_index_of_metrics_is_read_and_gets_it(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({}, (visit(0), Measured(FIRST, 0, (0.5,)), visit(1))))
+    harm(tmp_path, "DROP INDEX lines_measured")
+    with StoreReader(tmp_path) as reading:
+        assert reading.last_measured() == Measured(FIRST, 0, (0.5,))
+    with NodeStore(tmp_path, RUN) as store:
+        assert store._one("SELECT count(*) FROM sqlite_master WHERE name = 'lines_measured'") == 1
+        assert store._one("PRAGMA user_version") == 3
+        assert store.last_measured() == Measured(FIRST, 0, (0.5,))
 
 
 def test_a_store_of_the_second_schema_is_brought_up_to_date(tmp_path: Path) -> None:

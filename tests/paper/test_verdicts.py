@@ -8,9 +8,9 @@ import math
 
 import pytest
 
+from levywalk.point_answer import PointAnswer
 from levywalk.reproduction.paper import LABELS, QUICK
 from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
-from levywalk.reproduction.verdicts import PointAnswer
 from tests.shared import shared_folder
 
 pytestmark = pytest.mark.more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -41,6 +42,14 @@ def test_spaces_and_letters_of_all_languages_stay() -> None:
     text = "fünf nœuds, 5\u00a0узлов, 五个节点"
     assert printable(text) == text
     assert printable_values({"a": [text, (EVIL, None)]})["a"][0] == text
+
+
+def test_keys_are_cleaned_as_values_are() -> None:
+    shown = printable_values({"nodes": [{"metrics": {EVIL: 0.5}}], 3: EVIL})
+    ((key, value),) = shown["nodes"][0]["metrics"].items()
+    assert harmless(key)
+    assert (key, value) == (printable(EVIL), 0.5)
+    assert shown[3] == printable(EVIL)
 
 
 def test_a_refusal_of_a_neighbour_reaches_the_log_as_text() -> None:
@@ -85,13 +94,39 @@ def test_status_and_doctor_print_words_of_others_as_text(
 
     place = make(tmp_path / "fleet", 3)
     whole = FleetFolder.status
-    monkeypatch.setattr(
-        FleetFolder,
-        "status",
-        lambda self, patience=1.0: whole(self, patience) | {"waits": [EVIL], "name": EVIL},
-    )
+
+    def told(self: FleetFolder, patience: float = 1.0) -> dict[str, Any]:
+        found = whole(self, patience)
+        rows = [row | {"name": EVIL, "metrics": {EVIL: 0.25}} for row in found["nodes"]]
+        return found | {"waits": [EVIL], "name": EVIL, "metrics": {EVIL: 0.25}, "nodes": rows}
+
+    monkeypatch.setattr(FleetFolder, "status", told)
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: [doctor.Finding("problem", EVIL, EVIL)])
     for command in ("status", "doctor"):
         said = CliRunner().invoke(app, ["fleet", command, str(place)]).output
         assert "all is well" in said
         assert harmless(said), command
+        assert "0.25" in said or command == "doctor"
+
+
+def test_status_shows_names_as_they_are_and_not_as_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from levywalk.cli.fleet.status import picture
+    from tests.fleet.nodes import make
+
+    place = make(tmp_path / "fleet", 3)
+    found = FleetFolder.open(place).status()
+    name = "[bold]a[/bold][/red]"
+    rows = [row | {"name": name, "metrics": {name: 0.25}} for row in found["nodes"]]
+    found |= {"name": name, "metrics": {name: 0.25}, "nodes": rows}
+    console = Console(width=200)
+    with console.capture() as caught:
+        console.print(picture(found))  # as --watch draws it
+    assert caught.get().count(name) == 2
+    monkeypatch.setattr(FleetFolder, "status", lambda self, patience=1.0: found)
+    monkeypatch.setenv("COLUMNS", "200")
+    said = CliRunner().invoke(app, ["fleet", "status", str(place)]).output
+    assert said.count(name) == 2 + 1 + 3  # the column of the metric, and a name in each row

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -149,3 +151,14 @@ def test_the_record_sees_a_new_argument_and_a_changed_default(monkeypatch):
     monkeypatch.setattr(lw, "ring", lambda n, *, self_loops="counted": None)
     changed = set(public_api.lines()) - set(before)
     assert changed == {"ring(n, *, self_loops='counted')"}
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    source = Path(lw.__file__).parent
+    found = Counter(
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)
+    )
+    assert len(found) > 300
+    assert [name for name, count in found.items() if count > 1] == []

@@ -14,7 +14,7 @@ def doctor(as_json: Json = False) -> None:
 
     The exit code is 1 if there is a problem, and 0 if there are only notes.
     """
-    from levywalk.engine.installation import PROBLEM, check_installation
+    from levywalk.engine.installation import CheckLevel, check_installation
 
     found = []
     for check in check_installation():
@@ -23,7 +23,7 @@ def doctor(as_json: Json = False) -> None:
             print(f"{check.level:8} {check.what}", flush=True)
             if check.remedy:
                 print(f"{'':8} → {check.remedy}")
-    problems = sum(check.level == PROBLEM for check in found)
+    problems = sum(check.level == CheckLevel.PROBLEM for check in found)
     if as_json:
         checks = [check._asdict() for check in found]
         print(json.dumps({"problems": problems, "checks": checks}, indent=2))

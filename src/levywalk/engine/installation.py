@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -18,16 +19,23 @@ import numpy as np
 from levywalk.extras import EXTRAS, pip_command
 from levywalk.version import __version__
 
-OK, NOTE, PROBLEM = "ok", "note", "problem"
 _CORE = ("numpy", "scipy", "numba", "llvmlite", "matplotlib", "h5py", "h5netcdf", "pydantic")
 _CORE_MORE = ("typer", "rich", "joblib", "threadpoolctl")
 _LITTLE, _FEW = 1 << 30, 1 << 28  # bytes of a disk: worth a note, and too few
 
 
-class InstallationCheck(NamedTuple):
-    """One thing that was looked at: "ok", "note" (works, but something is missing) or "problem"."""
+class CheckLevel(StrEnum):
+    """How bad it is what was found."""
 
-    level: str
+    OK = "ok"
+    NOTE = "note"  # works, but something is missing
+    PROBLEM = "problem"
+
+
+class InstallationCheck(NamedTuple):
+    """One thing that was looked at."""
+
+    level: CheckLevel
     what: str
     remedy: str = ""
 
@@ -41,7 +49,7 @@ def check_installation() -> Iterator[InstallationCheck]:
     'levywalk ... on Python ...'
     """
     python = f"{platform.python_version()} ({sys.executable})"
-    yield InstallationCheck(OK, f"levywalk {__version__} on Python {python}")
+    yield InstallationCheck(CheckLevel.OK, f"levywalk {__version__} on Python {python}")
     yield _on_path()
     yield _libraries()
     yield from _extras()
@@ -57,11 +65,11 @@ def _on_path() -> InstallationCheck:
     own = Path(sys.executable).parent / "levywalk"
     found = shutil.which("levywalk")
     if found and Path(found).parent == own.parent:
-        return InstallationCheck(OK, f"the command levywalk is on the PATH: {found}")
+        return InstallationCheck(CheckLevel.OK, f"the command levywalk is on the PATH: {found}")
     there = f"is {found}, of another environment" if found else "is not on the PATH"
     activate = own.parent / "activate"
     remedy = f"source {shlex.quote(str(activate))}" if activate.exists() else f"type {own} in full"
-    return InstallationCheck(NOTE, f"the command levywalk {there}", remedy)
+    return InstallationCheck(CheckLevel.NOTE, f"the command levywalk {there}", remedy)
 
 
 def _libraries() -> InstallationCheck:
@@ -74,21 +82,21 @@ def _libraries() -> InstallationCheck:
     if absent:
         python = shlex.quote(sys.executable)
         return InstallationCheck(
-            PROBLEM,
+            CheckLevel.PROBLEM,
             f"libraries are missing: {', '.join(absent)}",
             f"{python} -m pip install {' '.join(absent)}",
         )
-    return InstallationCheck(OK, f"libraries: {', '.join(versions)}")
+    return InstallationCheck(CheckLevel.OK, f"libraries: {', '.join(versions)}")
 
 
 def _extras() -> Iterator[InstallationCheck]:
     for extra in EXTRAS.values():
         absent = extra.missing()
         if not absent:
-            yield InstallationCheck(OK, f"extra {extra.name}: {extra.purpose}")
+            yield InstallationCheck(CheckLevel.OK, f"extra {extra.name}: {extra.purpose}")
         else:
             what = f"extra {extra.name} lacks {', '.join(absent)}, for: {extra.purpose}"
-            yield InstallationCheck(NOTE, what, pip_command(extra.name))
+            yield InstallationCheck(CheckLevel.NOTE, what, pip_command(extra.name))
 
 
 def _stored_code() -> InstallationCheck:
@@ -99,14 +107,15 @@ def _stored_code() -> InstallationCheck:
     if folder is None or not _writable(folder):
         where = "no folder" if folder is None else f"{folder}, which"
         return InstallationCheck(
-            PROBLEM,
+            CheckLevel.PROBLEM,
             f"compiled code would be stored in {where} that can be written to: every process "
             "compiles anew, which takes seconds",
             "export NUMBA_CACHE_DIR=~/.cache/levywalk",
         )
     size = sum(file.stat().st_size for file in folder.glob("*.nb*")) if folder.is_dir() else 0
     return InstallationCheck(
-        OK, f"compiled code is stored in {folder} ({size / 1e6:.0f} MB here), which can be written"
+        CheckLevel.OK,
+        f"compiled code is stored in {folder} ({size / 1e6:.0f} MB here), which can be written",
     )
 
 
@@ -142,11 +151,11 @@ def _compiled_walk() -> InstallationCheck:
             fast.model, plain.model, rtol=1e-9, atol=0.0
         ):
             return InstallationCheck(
-                OK, "a compiled walk of 200 steps equals the one in plain Python"
+                CheckLevel.OK, "a compiled walk of 200 steps equals the one in plain Python"
             )
         said = "a compiled walk differs from the one in plain Python: do not use its numbers"
     again = f"{shlex.quote(sys.executable)} -m pip install --force-reinstall numba llvmlite"
-    return InstallationCheck(PROBLEM, said, again)
+    return InstallationCheck(CheckLevel.PROBLEM, said, again)
 
 
 def _cores() -> InstallationCheck:
@@ -154,11 +163,13 @@ def _cores() -> InstallationCheck:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
     if usable < there:
         return InstallationCheck(
-            NOTE,
+            CheckLevel.NOTE,
             f"{usable} of {there} cores can be used by this process",
             "start it without taskset or a container's limit of cores, if that is not intended",
         )
-    return InstallationCheck(OK, f"{usable} cores; runs use all of them unless --threads says less")
+    return InstallationCheck(
+        CheckLevel.OK, f"{usable} cores; runs use all of them unless --threads says less"
+    )
 
 
 def _vectors() -> InstallationCheck:
@@ -168,17 +179,19 @@ def _vectors() -> InstallationCheck:
     what = f"vector registers of {found.bits} bits: {found.group} walks side by side in one"
     if os.environ.get("LEVYWALK_VECTOR_BITS"):
         return InstallationCheck(
-            NOTE, f"{what}, by LEVYWALK_VECTOR_BITS", "unset LEVYWALK_VECTOR_BITS"
+            CheckLevel.NOTE, f"{what}, by LEVYWALK_VECTOR_BITS", "unset LEVYWALK_VECTOR_BITS"
         )
-    return InstallationCheck(OK, what)
+    return InstallationCheck(CheckLevel.OK, what)
 
 
 def _compiler() -> InstallationCheck:
     for name in ("cc", "gcc", "clang"):
         if found := shutil.which(name):
-            return InstallationCheck(OK, f"a C compiler, for `make bench` alone: {found}")
+            return InstallationCheck(
+                CheckLevel.OK, f"a C compiler, for `make bench` alone: {found}"
+            )
     return InstallationCheck(
-        NOTE, "no C compiler; only `make bench` needs one", "sudo apt install gcc"
+        CheckLevel.NOTE, "no C compiler; only `make bench` needs one", "sudo apt install gcc"
     )
 
 
@@ -186,8 +199,8 @@ def _space(folder: Path) -> InstallationCheck:
     free = shutil.disk_usage(folder).free
     what = f"{free / 1e9:.1f} GB free in {folder}"
     if free >= _LITTLE:
-        return InstallationCheck(OK, what)
-    level = PROBLEM if free < _FEW else NOTE
+        return InstallationCheck(CheckLevel.OK, what)
+    level = CheckLevel.PROBLEM if free < _FEW else CheckLevel.NOTE
     return InstallationCheck(
         level, f"only {what}; results may not fit", "give --out on another disk"
     )

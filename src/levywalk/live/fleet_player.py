@@ -22,6 +22,7 @@ from levywalk.fleet.operate.log_text import sentence
 from levywalk.fleet.operate.watched import Reports, network_behind, open_watched
 from levywalk.live.layout import edges, places
 from levywalk.live.session import finite
+from levywalk.printable import printable, printable_values
 
 MOST_NODES = 2_000
 _PAUSE = 0.5  # seconds between two looks, or three times as long as a look takes
@@ -104,7 +105,7 @@ class FleetPlayer:
         kept = ("finished", "holder", "guardian", "epoch", "step", "steps", "transfers", "waits",
                 "lost_updates", "nodes_up", "nodes_down", "nodes_unreached")  # fmt: skip
         told = {key: status[key] for key in kept}
-        return told | {
+        seen = told | {
             "loss": None if status["loss"] is None else finite(status["loss"]),
             "metrics": {name: finite(value) for name, value in status["metrics"].items()},
             "rate": status["hops_per_second"],
@@ -113,6 +114,7 @@ class FleetPlayer:
             "log": lines,
             "curve": point,
         }
+        return dict(printable_values(seen))
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -183,8 +185,13 @@ def _told(entry: dict[str, Any]) -> dict[str, Any]:
     if "token" in entry:  # of several
         text = f"token {entry['token']}: {text}"
     return {
-        "time": str(entry["time"])[:40],
+        "time": _short(entry["time"], 40),
         "node": entry["node"],
-        "text": str(text)[:400],
-        "level": str(entry["level"])[:16],
+        "text": _short(text, 400),
+        "level": _short(entry["level"], 16),
     }
+
+
+def _short(text: object, most: int) -> str:
+    """Return the beginning of a text, in which no character changes the text's direction."""
+    return printable(str(text)[:most])[:most]

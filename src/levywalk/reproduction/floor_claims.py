@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from levywalk.arrays import Floats
+from levywalk.point_answer import PointAnswer
 from levywalk.reproduction import paper
 from levywalk.reproduction.evidence import Evidence, column_of
 from levywalk.reproduction.paper import (
@@ -25,7 +26,6 @@ from levywalk.reproduction.verdicts import (
     Cell,
     Claim,
     ClaimPoint,
-    PointAnswer,
     above,
     at_most,
     below,

@@ -60,7 +60,7 @@ def effect(point: ClaimPoint) -> str:
     Examples
     --------
     >>> from levywalk.reproduction.ratios import Ratio
-    >>> from levywalk.reproduction.verdicts import PointAnswer
+    >>> from levywalk.point_answer import PointAnswer
     >>> effect(ClaimPoint("", Ratio(0.1234, 0.1, 0.2, 0, 9), PointAnswer.YES))
     '0.12'
     >>> effect(ClaimPoint("", Ratio(math.inf, 2.0, math.inf, 0, 9), PointAnswer.YES))

@@ -35,16 +35,8 @@ from enum import StrEnum
 from typing import Any
 
 from levywalk.notebook import table_html
+from levywalk.point_answer import PointAnswer
 from levywalk.reproduction.ratios import Ratio
-
-
-class PointAnswer(StrEnum):
-    """What one point says about a claim."""
-
-    YES = "yes"
-    NO = "no"
-    UNCLEAR = "unclear"
-    SHOWN = "shown"  # reported, and no part of the verdict
 
 
 class Verdict(StrEnum):

@@ -90,6 +90,14 @@ def test_a_full_disk_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         assert installation._space(tmp_path).level == level
 
 
+def test_levels_are_names_and_their_json_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [installation._compiler(), installation._vectors()]
+    assert all(type(check.level) is installation.CheckLevel for check in few)
+    monkeypatch.setattr(installation, "check_installation", lambda: iter(few))
+    found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
+    assert [check["level"] for check in found["checks"]] == [str(check.level) for check in few]
+
+
 def test_the_command_for_an_extra_can_be_typed() -> None:
     words = shlex.split(pip_command("fleet"))
     assert words[1:] == ["-m", "pip", "install", "levywalk[fleet]"]

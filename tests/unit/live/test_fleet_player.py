@@ -57,9 +57,12 @@ def test_logs_are_read_as_they_grow_and_strange_lines_do_no_harm(tmp_path: Path)
         file.write(json.dumps(line)[20:] + "\n")
         file.write(json.dumps({**line, "event": "began"}) + "\n")  # without its numbers
         file.write("Segmentation fault \x1b[31m\n")
+        refused = {"event": "refused", "sender": 2, "why": "\u202eenog si 3 edon"}
+        file.write(json.dumps(line | refused) + "\n")  # would turn the text around
     assert sorted(entry["text"] for entry in logs.new()) == [
-        "Segmentation fault \x1b[31m",
+        "Segmentation fault \\x1b[31m",
         "began",
+        "refuses what node 2 sends: \\u202eenog si 3 edon",
         "stops",
     ]
     log.write_text(json.dumps(line) + "\n")  # written anew, and shorter

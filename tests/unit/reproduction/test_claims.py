@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.point_answer import PointAnswer
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.paper import FULL, METHODS, QUICK, SCENES, SECOND, UNIF
 from levywalk.reproduction.theory_claims import claim_12
-from levywalk.reproduction.verdicts import PointAnswer
 
 
 def test_a_bound_that_fails_on_one_instance_is_no_bound():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.point_answer import PointAnswer
 from levywalk.registry import from_dict
 from levywalk.reproduction.paper import (
     FULL,
@@ -26,7 +27,6 @@ from levywalk.reproduction.verdicts import (
     Cell,
     Claim,
     ClaimPoint,
-    PointAnswer,
     Verdict,
     above,
     below,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-class NodeState(StrEnum):
-    """What the table says about a node."""
+class ShownState(StrEnum):
+    """What the table says of a node."""
 
     UP = "up"
     DOWN = "down"
@@ -31,9 +31,9 @@ class NodeState(StrEnum):
 
 
 _NOT_UP = {
-    NodeState.UNREACHED: ("?", "yellow"),
-    NodeState.DOWN: ("✗", "red"),
-    NodeState.SILENT: ("‖", "yellow"),
+    ShownState.UNREACHED: ("?", "yellow"),
+    ShownState.DOWN: ("✗", "red"),
+    ShownState.SILENT: ("‖", "yellow"),
 }
 
 STATUS_EXAMPLES = """Examples:
@@ -47,7 +47,8 @@ levywalk fleet status operator   (a fleet elsewhere: a copy of the folder that -
 loss is the mean over the nodes of each node's own loss of the last model that it received; it is \
 infinite once the
 model has diverged (in JSON: null, and loss_is_infinite is true). \
-A metric is the mean of its values on the nodes' own held-out data. \
+A metric is the mean of its values on the nodes' own held-out data; it is nan if one of them is \
+no number (in JSON: null). \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
 stopped are read. A fleet with privacy shows no loss, which is a function of the data, but what \
@@ -238,7 +239,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
     else:
         facts.add_row("privacy", Text(_privacy(found["privacy"])))
     for name, value in found["metrics"].items():
-        facts.add_row(name, f"{value:.4g}")
+        facts.add_row(Text(name), f"{value:.4g}")
     if "tokens" not in found:
         facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", _counted(found))
@@ -253,7 +254,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
         Text(f"! {what}", style="yellow")
         for what in (*forgot, *found["waits"], *found.get("warnings", ()))
     ]
-    return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
+    return Panel(Group(facts, *waits), title=Text(found["name"]), title_align="left", expand=False)
 
 
 def _privacy(told: dict[str, Any]) -> str:
@@ -294,23 +295,23 @@ def _sign(node: dict[str, Any]) -> tuple[str, str]:
     return sign, f"{style} reverse" if NodeRole.HOLDER in roles else style
 
 
-def _reached(node: dict[str, Any]) -> NodeState:
+def _reached(node: dict[str, Any]) -> ShownState:
     """Return whether a node runs and answers."""
     if node.get("unreached") is not None:
-        return NodeState.UNREACHED
+        return ShownState.UNREACHED
     if not node["up"]:
-        return NodeState.DOWN
-    return NodeState.UP if node["answers"] else NodeState.SILENT
+        return ShownState.DOWN
+    return ShownState.UP if node["answers"] else ShownState.SILENT
 
 
 def _states(node: dict[str, Any], revoked: Collection[int]) -> list[str]:
     """Return all that the table says about the state of a node, with its role."""
     return [
         _reached(node),
-        *([NodeState.REVOKED] if node["id"] in revoked else []),
+        *([ShownState.REVOKED] if node["id"] in revoked else []),
         *([node["role"]] if node["role"] else []),
-        *([NodeState.LEAVING] if node["leaving"] else []),
-        *([NodeState.FINISHED] if node["finished"] else []),
+        *([ShownState.LEAVING] if node["leaving"] else []),
+        *([ShownState.FINISHED] if node["finished"] else []),
     ]
 
 
@@ -319,8 +320,8 @@ def _if(value: float | None, form: str) -> str:
 
 
 def _table(found: dict[str, Any]) -> RenderableType:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None)
     named = any(node["name"] is not None for node in found["nodes"])
@@ -328,11 +329,11 @@ def _table(found: dict[str, Any]) -> RenderableType:
     measured = list(found["metrics"])
     last = ["loss"] if found.get("privacy") is None else ["updates spent", "ε spent"]
     for name in (*columns, "epoch", "step", "edges up", *last, *measured):
-        table.add_column(name, justify="left" if name in ("name", "state") else "right")
+        table.add_column(Text(name), justify="left" if name in ("name", "state") else "right")
     for node in map(_of_all_tokens, found["nodes"]):
         table.add_row(
             str(node["id"]),
-            *([escape(node["name"] or "–")] if named else []),
+            *([Text(node["name"] or "–")] if named else []),
             str(node["pid"] or "–"),
             ", ".join(_states(node, found.get("revoked", ()))),
             str(node["epoch"]),

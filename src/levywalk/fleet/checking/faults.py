@@ -60,7 +60,7 @@ NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
 PROBLEMS = ("least squares", "logistic")
 SOME_IDLE = "some idle"  # least squares of which every third node has no data; only if asked for
-# Methods with memory at the nodes: a design and an update; only if asked for.
+# Methods with memory at the nodes, or in the token: a design and an update; only if asked for.
 WITH_MEMORY = (
     ("mhlj", "saga"),
     ("unif_rw", "saga"),
@@ -69,6 +69,7 @@ WITH_MEMORY = (
     ("switching", "saga"),
     ("unif_rw", "point_saga"),
     ("oldest_neighbour", "sgd"),
+    ("mhlj", "heavy_ball"),
 )
 # Methods with privacy, and a budget of four updates for each node; only if asked for.
 WITH_PRIVACY = (
@@ -247,7 +248,8 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
 
 
 def draw_with_memory(seed: int) -> FaultSchedule:
-    """Draw a schedule for a method with memory at the nodes. Its faults are those of `draw`.
+    """Draw a schedule for a method with memory at the nodes or in the token. Its faults are those
+    of `draw`.
 
     Examples
     --------

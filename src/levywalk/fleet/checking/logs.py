@@ -44,7 +44,7 @@ from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
 from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
-from levywalk.fleet.checking.walk_replay import check_replay, typed, weight_at
+from levywalk.fleet.checking.walk_replay import check_replay, needs_whole_walk, typed, weight_at
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -131,7 +131,6 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> W
     50
     """
     visits, began, archived = _sorted(logs)
-    remembers = fleet.published.remembers
     _check_single(visits)
     revived = {line.by for _, line in archived if line.what == REVIVED} & set(began)
     _check_fences(visits, [one for epoch, one in began.items() if epoch not in revived])
@@ -147,7 +146,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> W
     if private and fleet.real:
         models = check_changes(fleet, visits, passed)
     else:
-        models = 0 if remembers or private else _check_models(fleet, visits, began, sizes)
+        models = 0 if _judged_whole(fleet) else _check_models(fleet, visits, began, sizes)
         checked = _check_last(fleet, winning, lineage, logs, passed, along)
         models += checked.models
     lost = _lost(fleet, visits, lineage, revived)
@@ -344,6 +343,11 @@ class Last(NamedTuple):
     generations: int = 0
 
 
+def _judged_whole(fleet: Fleet) -> bool:
+    """Return whether models are compared along the whole walk, and not epoch by epoch."""
+    return fleet.published.remembers or needs_whole_walk(fleet)
+
+
 def _check_last(
     fleet: Fleet,
     winning: list[tuple[int, Visit]],
@@ -352,8 +356,8 @@ def _check_last(
     passed: set[tuple[Epoch, int]],
     sizes: dict[int, SizeAt],
 ) -> Last:
-    """Check that the newest model on any disk is that of the winning walk; if nodes remember, also
-    every model in their logs, and what they remember (I8).
+    """Check that the newest model on any disk is that of the winning walk; if updates
+    depend on earlier ones, also every model in the logs, and what nodes remember (I8).
     """
     tokens = [piece.token for piece in logs if piece.token is not None]
     last = max(tokens, key=lambda token: (token.epoch, token.step), default=None)
@@ -365,14 +369,13 @@ def _check_last(
             "I6", f"the token has made {last.step} updates, the logs have {len(steps)} of them"
         )
     walk = [*(v for v, _ in steps), -1]
-    remembers, private = fleet.published.remembers, fleet.published.privacy is not None
-    if not remembers and not private:
+    if not _judged_whole(fleet):
         check_replay(fleet, walk, last, sizes=sizes)
         return Last()
     models = {line.step: line.model for _, line in steps if line.model is not None}
     still = {line.step for _, line in steps if (Epoch(*line.token_epoch), line.step) in passed}
     remembered = NOTHING_REMEMBERED
-    if remembers:
+    if fleet.published.remembers:
         ends = WalkEnds(fleet, last, lineage, {line.step: (v, line) for v, line in steps})
         disks = [RememberingDisk(piece.node, piece.lines, piece.kept) for piece in logs]
         remembered = remembered_by(ends, disks)

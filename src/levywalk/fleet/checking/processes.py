@@ -42,10 +42,13 @@ TERMS = HandOffTerms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0
 ENDLESS = 1_000_000_000  # steps
 LARGE = 8300  # size of a model that is stored in a file
 PER_FLEET = 60  # faults
-# Methods with memory at the nodes, for every node with its samples: a walk, and an update.
+# Methods with memory at the nodes or in the token, for every node with its samples: a walk, and an
+# update. Fleets that are created one after another take them in turn.
 WITH_MEMORY: tuple[tuple[Callable[[], Walk], str], ...] = (
     (oldest_neighbour, "saga"),
     (least_used_edge, "saga"),
+    (mhlj, "point_saga"),
+    (mhlj, "heavy_ball"),
 )
 
 

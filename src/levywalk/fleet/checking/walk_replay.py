@@ -53,11 +53,10 @@ def check_replay(
     sizes = sizes or {}
     published = fleet.published
     update = published.update
-    method = published.method
-    remembers = method.node_memory or update.token_memory
-    if remembers or method.privacy is not None or not isinstance(update, Sgd):
+    if needs_whole_walk(fleet):
         check_memory_replay(fleet, walk, final, remembered, models or {}, passed, sizes)
         return
+    assert isinstance(update, Sgd)
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
     x, phase, switched, diverged = typed(fleet, fleet.x0), 0, -1, -1
@@ -81,6 +80,15 @@ def check_replay(
         raise Violation(
             "I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}"
         )
+
+
+def needs_whole_walk(fleet: Fleet) -> bool:
+    """Return whether an update depends on more than the model, its node and its draws: on what
+    nodes or the token remember, on noise, or on a rule of a user's own.
+    """
+    method = fleet.published.method
+    remembers = method.node_memory or method.update.token_memory
+    return bool(remembers or method.privacy is not None or not isinstance(method.update, Sgd))
 
 
 def typed(fleet: Fleet, model: Floats) -> Floats:

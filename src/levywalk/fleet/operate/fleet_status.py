@@ -12,12 +12,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.log_text import count
 from levywalk.fleet.operate.lost_updates import lost_updates
+from levywalk.fleet.operate.means import mean_metrics, mean_of
 from levywalk.fleet.operate.stopped import able_to_continue, stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Began, Disk, Known, NewGeneration, Own
@@ -130,14 +131,6 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     )
 
 
-def _mean_metrics(views: Sequence[NodeView]) -> dict[str, float]:
-    """Return the mean over the nodes of each metric, as far as nodes have one."""
-    names = dict.fromkeys(name for one in views for name in one.metrics)
-    return {
-        name: fmean(one.metrics[name] for one in views if name in one.metrics) for name in names
-    }
-
-
 def fleet_status(
     views: Sequence[NodeView], manifest: Manifest, *, begun: bool, at: str = "DIR"
 ) -> dict[str, Any]:
@@ -174,9 +167,9 @@ def fleet_status(
         "lost_updates_at_most": lost.at_most,
         "memory_starts": _memory_starts(views, epoch),
         "hops_per_second": None if not rates or finals else median(rates),
-        "loss": fmean(losses) if losses else None,
-        "loss_is_infinite": math.inf in losses,
-        "metrics": _mean_metrics(views),
+        "loss": mean_of(losses) if losses else None,
+        "loss_is_infinite": not all(map(math.isfinite, losses)),
+        "metrics": mean_metrics([one.metrics for one in views]),
         "privacy": fleet_spending(manifest, {one.id: one.spent for one in views}, of_token=True),
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
@@ -257,7 +250,7 @@ def _row(
         "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},
         "hops_per_second": about.get("hops_per_second"),
         "loss": None if loss is None else loss["value"],
-        "loss_is_infinite": loss is not None and loss["value"] == math.inf,
+        "loss_is_infinite": loss is not None and not math.isfinite(loss["value"]),
         "metrics": one.metrics,
         "privacy": spending_of(manifest, one.spent, of_token=True),
         "waits": about.get("waits"),

@@ -11,6 +11,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.door_format import read_line_record
+from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import Peer
@@ -42,7 +43,7 @@ def _node(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return type(value) is float or (type(value) is int and abs(value) < _MOST)
 
 
 def _text(value: Any) -> bool:
@@ -88,11 +89,12 @@ def _table(**fields: Check) -> Check:
     )
 
 
-def _numbers(value: Any) -> bool:
-    return (
+def _metrics(manifest: Manifest) -> Check:
+    """Return whether something is numbers, each with the name of a metric of the manifest."""
+    names = () if manifest.code is None else manifest.code.metrics
+    return lambda value: (
         isinstance(value, dict)
-        and len(value) <= 1000
-        and all(_text(name) and _number(one) for name, one in value.items())
+        and all(name in names and _number(one) for name, one in value.items())
     )
 
 
@@ -146,7 +148,6 @@ _STATUS: dict[str, Check] = {
     "rotation": _count,
     "hops_per_second": _or_none(_number),
     "loss": _or_none(_table(step=_count, value=_number)),
-    "metrics": _numbers,
     "silence": _number,
     "patience": _number,
     "waits": _or_none(_text),
@@ -169,7 +170,8 @@ def checked_status(found: Any, node: int, manifest: Manifest) -> dict[str, Any]:
         If something is missing, is of another type, or belongs to another node or run.
     """
     _require(found, lambda value: isinstance(value, dict), "status")
-    told = {name: _require(found.get(name), check, name) for name, check in _STATUS.items()}
+    checks = _STATUS | {"metrics": _metrics(manifest)}
+    told = {name: _require(found.get(name), check, name) for name, check in checks.items()}
     for edge in told["edges"].values():
         edge["why"] = str(edge.get("why") or "")[:_TEXT]
     if told["id"] != node:
@@ -195,7 +197,7 @@ def checked_view(
     if len(others) != len(lines):
         raise Malformed("its log has other lines than those that were asked for")
     continued = _require(answer.about.get("continued"), _list(_epoch), "list of epochs")
-    measured = _require(answer.about.get("measured"), _numbers, "metrics")
+    measured = _require(answer.about.get("measured"), _metrics(manifest), "metrics")
     error = _require(answer.about.get("error"), _or_none(_text), "error")
     file = _node_file(node, answer.about.get("node"))
     view = NodeView(
@@ -253,19 +255,19 @@ def checked_copies(node: int, answer: DoorAnswer) -> list[SurvivingCopy]:
     ]
 
 
-def checked_findings(answer: DoorAnswer) -> list[tuple[str, str, str]]:
-    """Return what a node elsewhere has found about itself: level, what, remedy."""
+def checked_findings(answer: DoorAnswer) -> list[Finding]:
+    """Return what a node elsewhere has found about itself."""
 
     def finding(value: Any) -> bool:
         return (
             isinstance(value, list)
             and len(value) == 3
-            and value[0] in ("ok", "warning", "problem")
+            and value[0] in tuple(FindingLevel)
             and all(map(_text, value))
         )
 
     found = _require(answer.about.get("findings"), _list(finding), "list of findings")
-    return [(level, what, remedy) for level, what, remedy in found]
+    return [Finding(FindingLevel(level), what, remedy) for level, what, remedy in found]
 
 
 def checked_number(answer: DoorAnswer, name: str) -> int:

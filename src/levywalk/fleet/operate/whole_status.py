@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Sequence
-from statistics import fmean
 from typing import Any, TypeVar
 
 from levywalk.fleet.operate.fleet_status import NodeRole
+from levywalk.fleet.operate.means import mean_metrics, mean_of
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.runtime.spending import in_all, spending_of, whole_spending
 from levywalk.fleet.setup.manifest import Manifest
@@ -56,9 +55,9 @@ def together(found: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, A
         "lost_updates": sum(one["lost_updates"] for one in found),
         "lost_updates_at_most": None if None in at_most else sum(at_most),
         "hops_per_second": _sum([one["hops_per_second"] for one in found]),
-        "loss": fmean(losses) if losses else None,
-        "loss_is_infinite": math.inf in losses,
-        "metrics": _means([one["metrics"] for one in found]),
+        "loss": mean_of(losses) if losses else None,
+        "loss_is_infinite": any(one["loss_is_infinite"] for one in found),
+        "metrics": mean_metrics([one["metrics"] for one in found]),
         "privacy": whole_spending(manifest, [_spent(one["nodes"]) for one in found]),
         "stopped": "; ".join(stops) or None,
         "waits": waits,
@@ -98,15 +97,10 @@ def _row(rows: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
         "fenced": next((row["fenced"] for row in rows if row["fenced"]), None),
         "error": next((row["error"] for row in rows if row["error"]), None),
         "edges_up": min(row["edges_up"] for row in rows),
-        "metrics": _means([row["metrics"] for row in rows]),
+        "metrics": mean_metrics([row["metrics"] for row in rows]),
         "privacy": spending_of(manifest, spent),
         "tokens": [{name: row[name] for name in _OF_ROW} for row in rows],
     }
-
-
-def _means(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for one in found for name in one)
-    return {name: fmean(one[name] for one in found if name in one) for name in names}
 
 
 def _sum(rates: Sequence[float | None]) -> float | None:

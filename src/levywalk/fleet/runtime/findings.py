@@ -17,6 +17,6 @@ class FindingLevel(StrEnum):
 class Finding(NamedTuple):
     """The result of one check."""
 
-    level: str
+    level: FindingLevel
     what: str
     remedy: str = ""

@@ -103,7 +103,9 @@ def text(process: Process) -> str:
 
 
 def _number(value: float) -> str:
-    return "+Inf" if value == math.inf else f"{value:.17g}"
+    if math.isfinite(value):
+        return f"{value:.17g}"
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 def _of_node(process: Process) -> dict[str, float]:

@@ -6,7 +6,6 @@ The commands read it from a folder, and the operator port of a node from its own
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -79,14 +78,13 @@ def read_disk(file: NodeFile, manifest: Manifest, *, state: bool = False) -> Dis
 
 
 def _measured(reading: StoreReader, manifest: Manifest) -> dict[str, float]:
-    """Return the last metrics in a node's log, by name."""
+    """Return the last metrics in a node's log, by name; NaN where there is no finite value."""
     if manifest.code is None or not manifest.code.metrics:
         return {}
     last = reading.last_measured()
     if last is None or len(last.values) != len(manifest.code.metrics):
         return {}
-    named = zip(manifest.code.metrics, last.values, strict=True)
-    return {name: value for name, value in named if math.isfinite(value)}
+    return dict(zip(manifest.code.metrics, last.values, strict=True))
 
 
 def surviving_copies(file: NodeFile, manifest: Manifest) -> Iterator[SurvivingCopy]:

@@ -58,7 +58,8 @@ class Process:
         self._path = Path(path).absolute()
         self.folder = self._path.parent
         self.file = file = NodeFile.read(path)
-        self.log_writer = LogWriter(file.id, keep=0 if file.operator is None else _KEPT)
+        kept = 0 if file.operator is None else _KEPT
+        self.log_writer = LogWriter(file.id, kept, [peer.id for peer in file.neighbours])
         manifest = Manifest.read(file.manifest)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ExpiryWarning)

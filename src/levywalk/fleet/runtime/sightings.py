@@ -115,13 +115,8 @@ class Sightings:
 
     def metrics(self) -> dict[str, float]:
         """Return this node's metrics of the last model that it received, on what it has held out;
-        empty if there are none.
+        empty if there are none. A metric without a finite value is NaN, and stays.
         """
         if self.taken is None or self._metrics is None:
             return {}
-        values = self._metrics(self.taken.model)
-        return {
-            name: value
-            for name, value in zip(self._metrics.names, values, strict=True)
-            if math.isfinite(value)
-        }
+        return dict(zip(self._metrics.names, self._metrics(self.taken.model), strict=True))

@@ -307,7 +307,8 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "refusals": (Refusals, NoneType),
     "given": (GivenTokens, NoneType),
 }
-VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
+MEASURED = 20  # the number of the metrics of a visit
+VISITS = (16, 19, MEASURED)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (
     *(Visit, Archived, Began, Measured, NewGeneration, SilentNeighbour, BudgetSpent, NewSize),
 )

@@ -33,14 +33,13 @@ from levywalk.fleet.storage.errors import (
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.rows import REMEDY, SHORT_SUM, LogDamage, StoredRow, note_damage
-from levywalk.fleet.storage.schema import APPLICATION, NOT_VISITS, OLDER, SCHEMA
+from levywalk.fleet.storage.schema import APPLICATION, MEASURES, NOT_VISITS, OLDER, SCHEMA
 
 NEEDED = ("known", "own", "edges")
 OtherLine = Archived | Began | NewGeneration | BudgetSpent  # lines of a log that are not visits
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one
-_MEASURED = b"\x14"  # the second byte of metrics, as `codec` numbers them
 
 
 class StoreReader:
@@ -254,9 +253,8 @@ class StoreReader:
     def last_measured(self) -> Measured | None:
         """Return the last metrics in the log."""
         found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) = ? "
-            "ORDER BY number DESC LIMIT 1",
-            _MEASURED,
+            f"SELECT number, value, models, sum FROM lines WHERE {MEASURES} "
+            "ORDER BY number DESC LIMIT 1"
         )
         lines = [self._line(row) for row in self._sealed("lines", found)]
         return lines[0] if lines else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levywalk.fleet.storage.codec import VISITS
+from levywalk.fleet.storage.codec import MEASURED, VISITS
 
 SCHEMA = 3  # 1 had longer lines and no index of those that are not visits; 2 had no starts
 OLDER = (1, 2)  # schemas that are read, and brought up to date when the node starts
@@ -10,6 +10,7 @@ APPLICATION = 0x6C77666C  # the application id of our databases
 NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
     ", ".join(f"x'{number:02x}'" for number in VISITS)
 )  # by the second byte of a line, as `codec` numbers them; the same words as in the index
+MEASURES = f"substr(value, 2, 1) = x'{MEASURED:02x}'"  # metrics, the same words as in their index
 SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
     "journal_mode": ("WAL", "wal"),
     "synchronous": ("FULL", 2),
@@ -32,6 +33,8 @@ TABLES = (
     "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
 )
 INDEX = f"CREATE INDEX lines_not_visits ON lines (number) WHERE {NOT_VISITS}"
+# Older stores get it when their node starts. Their schema stays: those who do not know it need not.
+MEASURES_INDEX = f"CREATE INDEX IF NOT EXISTS lines_measured ON lines (number) WHERE {MEASURES}"
 MARKS = "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)"
 PUT_SLOT = (
     "INSERT INTO slots VALUES (?, ?, ?, ?) ON CONFLICT (name) "

@@ -45,6 +45,8 @@ from levywalk.fleet.storage.schema import (
     APPLICATION,
     INDEX,
     MARKS,
+    MEASURES,
+    MEASURES_INDEX,
     NOT_VISITS,
     OLDER,
     PUT_SLOT,
@@ -179,7 +181,7 @@ class NodeStore(StoreReader):
         self._settle()
         db = self._open_db
         with Transaction(self, db, "create"):
-            for table in (*TABLES, INDEX, MARKS):
+            for table in (*TABLES, INDEX, MEASURES_INDEX, MARKS):
                 db.execute(table)
             db.execute("INSERT INTO about VALUES ('run', ?)", (self.run,))
             db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -217,14 +219,17 @@ class NodeStore(StoreReader):
     def _upgrade(self) -> None:
         """Bring a database of an older schema up to date; its lines stay as they are."""
         version = self._one("PRAGMA user_version")
-        if version in OLDER:
+        measured = self._one("SELECT count(*) FROM sqlite_master WHERE name = 'lines_measured'")
+        if version in OLDER or not measured:
             db = self._open_db
             with Transaction(self, db, "create"):
                 if version == 1:
                     db.execute(INDEX)
                     db.execute(MARKS)
+                db.execute(MEASURES_INDEX)
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
-        self._one(f"SELECT count(*) FROM lines WHERE {NOT_VISITS}")  # reads the index
+        for which in (NOT_VISITS, MEASURES):  # reads the indexes, so that damage is noticed now
+            self._one(f"SELECT count(*) FROM lines WHERE {which}")
         last = self._one("SELECT max(time) FROM marks")
         self._marked_at = float("-inf") if last is None else float(last)
 

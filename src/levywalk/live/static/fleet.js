@@ -58,7 +58,7 @@ const FleetView = (() => {
     const rows = [
       ["updates", `${whole(now.step)} of ${whole(now.steps)}`], ["transfers", whole(now.transfers)], ["epoch", whole(now.epoch)],
       ["lost updates", whole(now.lost_updates)], ["hand-offs a second", now.rate === null ? "–" : String(+now.rate.toPrecision(3))],
-      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not${now.nodes_unreached.length ? `, ${now.nodes_unreached.length} not reached` : ""}`],
+      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, value === null ? "not finite" : number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not${now.nodes_unreached.length ? `, ${now.nodes_unreached.length} not reached` : ""}`],
     ];
     $("numbers").replaceChildren();
     for (const [name, value] of rows) { make("dt", $("numbers"), {}, name); make("dd", $("numbers"), {}, value); }

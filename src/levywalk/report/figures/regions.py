@@ -10,15 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from levywalk.point_answer import PointAnswer
 from levywalk.report.figures.figure_data import RegionData
 from levywalk.report.figures.paper import PAGE, write_formats
 
 # Readable in grey too: yes is dark, no is light with a cross hatch, unclear is white with lines.
-LOOKS = {
-    "yes": ("#0072B2", "", "white"),
-    "no": ("#E69F00", "", "black"),
-    "unclear": ("white", "////", "black"),
-    "shown": ("#EEEEEE", "", "black"),
+LOOKS: dict[str, tuple[str, str, str]] = {
+    PointAnswer.YES: ("#0072B2", "", "white"),
+    PointAnswer.NO: ("#E69F00", "", "black"),
+    PointAnswer.UNCLEAR: ("white", "////", "black"),
+    PointAnswer.SHOWN: ("#EEEEEE", "", "black"),
 }
 _ROW = 0.2  # inches
 _HATCH = "#BBBBBB"

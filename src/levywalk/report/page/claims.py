@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from levywalk.point_answer import PointAnswer
 from levywalk.report.page.markup import Markup, plain, section, tag
 from levywalk.report.page.summary import copy_tools, csv_line, latex, latex_table
 
@@ -63,8 +64,11 @@ def answers_text(points: Sequence[Mapping[str, Any]]) -> str:
     '1 of 2; 1 no'
     """
     answers = [plain(point.get("answer")) for point in points if point.get("primary", True)]
-    others = [f"{answers.count(text)} {text}" for text in dict.fromkeys(answers) if text != "yes"]
-    return "; ".join([f"{answers.count('yes')} of {len(answers)}", *others])
+    yes = answers.count(PointAnswer.YES)
+    others = [text for text in dict.fromkeys(answers) if text != PointAnswer.YES]
+    return "; ".join(
+        [f"{yes} of {len(answers)}", *(f"{answers.count(text)} {text}" for text in others)]
+    )
 
 
 def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
@@ -204,7 +208,7 @@ def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str
                 if point.get("primary", True) and plain(point.get("answer")) == answer
             ),
         )
-        for answer in sorted(answers, key=lambda answer: answer == "yes")
+        for answer in sorted(answers, key=lambda answer: answer == PointAnswer.YES)
     ]
     return tag("details", tag("summary", f"yes at {answers_text(points)}"), tag("ul", *lists))
 
