@@ -30,7 +30,7 @@ def sparse(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     case = Case(network, problem, steps, update=lw.sgd(minibatch=1))
     with_l1 = rcv1_like(l1=1e-5)
     contenders: dict[str, Contender] = {
-        BY_HAND: by_hand(case.job.plan, steps),
+        BY_HAND: by_hand(case.job.run_plan, steps),
         SPARSE: case.kernel(),
         "sparse kernel, sgd with l1": Case(
             network, with_l1, steps, update=lw.sgd(minibatch=1)

@@ -47,7 +47,7 @@ MetricName = Annotated[
 Reach = Annotated[
     float | None,
     typer.Option(
-        "--reach", help="Value of the metric to get to, such as 0.9; pairs are ranked by its price."
+        "--reach", help="Target value, such as 0.9; pairs are ranked by the cost to reach it."
     ),
 ]
 Folder = Annotated[

@@ -245,7 +245,7 @@ app.command(epilog=PRIVACY_EXAMPLES, short_help="Say what privacy costs before a
 app.command(short_help="Check the claims of the paper, and draw its figures.")(reproduce)
 app.command(short_help="Let walks and updates compete: which pair is best where.")(league)
 app.command(short_help="Write a folder of results as one HTML page.")(report)
-app.command(epilog=LIVE_EXAMPLES, short_help="Watch walks in the browser, as they go on.")(live)
+app.command(epilog=LIVE_EXAMPLES, short_help="Watch walks live in the browser.")(live)
 app.command(short_help="Write a page on which visitors play with walks.")(explain)
 app.command(short_help="Check this installation.")(doctor)
 app.add_typer(fleet, name="fleet")

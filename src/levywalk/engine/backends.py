@@ -33,8 +33,8 @@ BACKENDS = ("auto", "kernel", "batched", "reference")
 def choose_backend(backend: str, plan: RunPlan) -> str:
     """Return "kernel", "batched" or "reference".
 
-    If a kernel is requested that does not exist, the error names what has no compiled form; so with
-    batches.
+    If a kernel is requested that does not exist, the error names what has no compiled form. The
+    same holds for ``backend="batched"``.
     """
     if backend == "reference":
         return "reference"

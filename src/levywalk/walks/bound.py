@@ -44,7 +44,7 @@ class Bound:
     weights: Floats
     largest: float
     holders: Ints | None = None
-    _views: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
+    _view_of: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ class Bound:
 
     def view(self, v: int) -> LocalView:
         """Return what node v knows."""
-        view = self._views.get(v)
+        view = self._view_of.get(v)
         if view is None:
             near = self.network.neighbours(v)
             more: dict[str, Any] = {} if self.walk.local else {"server": self.server}
@@ -144,5 +144,5 @@ class Bound:
                 self.scores[near].tolist(),
                 **more,
             )
-            self._views[v] = view
+            self._view_of[v] = view
         return view

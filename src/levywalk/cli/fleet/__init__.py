@@ -48,7 +48,7 @@ app.command(epilog=MODEL_EXAMPLES, short_help="Write the final model as safetens
 app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
 app.command(short_help="Say that a node will never come back.")(gone)
 app.command(short_help="Let a node take part again whose models were refused.")(forgive)
-app.command(short_help="Continue a walk that has died from the best copy left.")(revive)
+app.command(short_help="Continue a walk that has stopped for good from the best copy left.")(revive)
 app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
 app.command(
     epilog=BUDGET_EXAMPLES,

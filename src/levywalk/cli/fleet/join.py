@@ -61,7 +61,7 @@ def join(
     loses nothing. Each of several tokens is told the same, signed for itself.
 
     Nodes may be killed meanwhile. If the command is interrupted, or says that a node does not
-    answer, type it again: it goes on where it stopped.
+    answer, run the same command again to resume.
 
     In a fleet with privacy the node gets a budget of its own. With private scores it publishes 1,
     as all do, and L̄ stays 1; with scores=released its L_v is published once, with noise.

@@ -125,8 +125,8 @@ def revive(
     """Continue a walk that has stopped for good from the best copy of the model that is left.
 
     It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
-    says so. The copy becomes a new epoch. Should the walk be alive after all, on another machine,
-    its model is archived. With several tokens, --token says which of them.
+    says so. The copy becomes a new epoch. If the walk still runs, on another machine, its model is
+    archived. With several tokens, --token says which of them.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.operate.log_text import count

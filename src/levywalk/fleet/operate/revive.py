@@ -1,4 +1,4 @@
-"""`fleet revive`: continue a walk that has died from the best copy that is left.
+"""`fleet revive`: continue a walk that has stopped for good from the best copy that is left.
 
 Copies that a node does not use itself are on many disks: what it guarded before, what was prepared
 and never used, what was archived, and the models that the log records. The newest becomes a new
