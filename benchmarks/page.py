@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.figures import draw
 from benchmarks.peers import PEERS
 from benchmarks.ratios import ratio_table
+from benchmarks.sentences import one_per_line
 from benchmarks.timing import short
 
 HERE = Path(__file__).parent
@@ -83,13 +84,13 @@ TITLES = {
         "What counting the visits costs, and what the draws cost against cheaper ones.",
     ),
     "loops": (
-        "The plain loop, and functions of one's own",
-        "Switching designs, and compiled walks, updates and losses of one's own "
+        "The plain loop, and user-defined functions",
+        "Switching designs, and user-defined compiled walks, updates and losses "
         "([extending.md](extending.md)), run one replica after the other in a loop without lanes. "
         "The functions are the examples of that page, and the squared error, which is built in "
         "too: the goal for it is 1.3 times the plain loop. The plain loop "
         "is what a compilation for this one loss would give, and compiling it takes 5 to 10 s of "
-        "CPU; a function of one's own compiles in less than one. The kernel beside them is the "
+        "CPU; a user-defined function compiles in less than one. The kernel beside them is the "
         "loop for built-in methods, also one replica after the other.",
     ),
     "sparse": (
@@ -152,7 +153,7 @@ LIMITED_BY: dict[str, str] = {
     ),
     "threads": "the machine: two processes gain as much",
     "sizes": "misses in flight from 100,000 nodes on",
-    "loops": "latency, as for one chain, and a call by address for each function of one's own",
+    "loops": "latency, as for one chain, and a call by address for each user-defined function",
     "visits": (
         "one more load and store a step; on large networks one more miss, "
         "in an array of its own per replica"
@@ -167,9 +168,9 @@ def page(
     parts = [_head(results), _short_version(results), *ratio_table(results)]
     for name, section in results["sections"].items():
         title, text = TITLES.get(name, (name.capitalize(), ""))
-        parts.append(f"## {title}\n\n{text}\n")
+        parts.append(f"## {title}\n\n{one_per_line(text)}\n")
         if section.get("about"):  # measured apart from the rest
-            parts.append(f"{section['about']}\n")
+            parts.append(f"{one_per_line(section['about'])}\n")
         if name in figures:
             parts.append(f"![{title}](figures/{figures[name].name})\n")
         parts.append("\n".join(_table(name, section["rows"])) + "\n")
@@ -189,12 +190,11 @@ def _head(results: Mapping[str, Any]) -> str:
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
         "`make bench` measures all of this in one run of about ten minutes, and `make bench-page` "
-        "writes this page. "
+        "writes this page.\n"
         "Figures are medians of interleaved repetitions, with the lowest and the highest in "
-        "brackets; a ratio is the "
-        "median of the ratios within repetitions, so that what slows all contenders down at once "
-        "cancels. No test "
-        "asserts a time.\n"
+        "brackets; a ratio is the median of the ratios within repetitions, so that what slows all "
+        "contenders down at once cancels.\n"
+        "No test asserts a time.\n"
         f"{quick}\n| machine | |\n|---|---|\n{about}\n"
     )
 
