@@ -101,7 +101,8 @@ def _loop(
         for k in range(rows[i], rows[i + 1]):
             x[columns[k]] -= by * values[k]
         if np.random.random() < p_jump:  # noqa: NPY002
-            distance = 1 + np.searchsorted(distances, np.random.random(), side="right")  # noqa: NPY002
+            draw = np.random.random()  # noqa: NPY002
+            distance = 1 + np.searchsorted(distances, draw, side="right")
             for _ in range(distance):
                 v = indices[np.random.randint(indptr[v], indptr[v + 1])]  # noqa: NPY002
         else:

@@ -166,7 +166,8 @@ def _without_sparse_kernel(plan: RunPlan) -> str | None:
     update = plan.update
     if is_single(plan.problem):
         return "models of float32 have no kernel for sparse features"
-    if plan.problem.sample_loss.n_outputs > 1 and has_l1(plan.problem):  # type: ignore[attr-defined]
+    n_outputs: int = plan.problem.sample_loss.n_outputs  # type: ignore[attr-defined]
+    if n_outputs > 1 and has_l1(plan.problem):
         return "l1 has no kernel for losses with several outputs on sparse features"
     if sparse_rule(update) is None:
         return (

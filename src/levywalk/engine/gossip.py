@@ -111,8 +111,9 @@ def gossip(
     check_fit(network, problem)
     count = checks.integer("iterations", iterations, low=1)
     if has_l1(problem):
+        l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
-            f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
+            f"problem must have no l1 penalty, got l1 = {l1:g}: "
             f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
         )
     marks = checkpoints_of(count, record_every)

@@ -29,7 +29,7 @@ class Bound:
     law
         π(v) = t_v / Σt over the nodes with data, in their order.
     weights
-        w(v) = 1/(nπ(v)) = t̄/t_v, or ones, of each node with data; t̄, the mean of their scores, is a
+        w(v) = 1/(nπ(v)) = t̄/t_v, or ones, of each node with data. t̄ is the mean of their scores, a
         published constant.
     largest
         L* = max_v w(v) L_v: step sizes up to 1/L* are stable.
