@@ -104,9 +104,7 @@ def revoke(folder: Dir, node: NodeNumber) -> None:
     found = carried_out(lambda _: revoked(fleet, node))
     print(f"Node {node} is revoked. Told {node_list(found.told)}; they tell all others.")
     if found.down:
-        print(
-            f"Not running here: {node_list(found.down)}. They learn it from their neighbours when they run again."
-        )
+        print(f"Not running here: {node_list(found.down)}. They learn it when they run again.")
 
 
 def revive(
