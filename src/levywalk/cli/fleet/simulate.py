@@ -357,7 +357,7 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
     for row in document["events"]:
         node = "" if row["node"] < 0 else escape(virtual.fleet.network.shown(row["node"]))
         table.add_row(
-            f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}"
+            f"{row['time']:.3f}", node, row["text"], f"{row['step']:,}", f"{row['handoffs']:,}"
         )
     Console().print(table)
     print(
