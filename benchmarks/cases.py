@@ -138,7 +138,7 @@ class Case:
 
     def plain(self) -> Contender:
         """`Block.through` of the loop without vectors."""
-        backend = KernelBackend(self.job.plan, plain=True)
+        backend = KernelBackend(self.job.run_plan, plain=True)
 
         def advance(state: RunState) -> None:
             backend.block(state, range(self.replicas)).through(0, np.array([self.steps]))
@@ -151,11 +151,11 @@ class Case:
         shares = [range(a, b) for a, b in pairwise(edges)]
         job = self.job
         self._block(
-            RunState.new(job.plan, job.start, job.x0), shares[0]
+            RunState.new(job.run_plan, job.start, job.x0), shares[0]
         )  # compiled before it forks
 
         def work(share: range) -> None:
-            self._block(RunState.new(job.plan, job.start, job.x0), share)
+            self._block(RunState.new(job.run_plan, job.start, job.x0), share)
 
         return Workers(work, shares, 1e9 / (self.steps * self.replicas))
 
@@ -199,7 +199,7 @@ class Case:
 
     def oracle(self, steps: int) -> Contender:
         """The reference backend, one replica, over fewer steps."""
-        plan = self.job.plan
+        plan = self.job.run_plan
         one = replace(plan, keys=plan.keys[:1], scale=plan.scale[:1])
         return self.timed(
             lambda state: ReferenceBackend(one, state.rows(slice(0, 1))).advance(0, steps), steps
@@ -207,12 +207,12 @@ class Case:
 
     def numpy(self, steps: int) -> Contender:
         """The plain numpy loop, one chain, over fewer steps."""
-        return lambda: 1e9 / steps * seconds(lambda: numpy_loop.walk(self.job.plan, steps))
+        return lambda: 1e9 / steps * seconds(lambda: numpy_loop.walk(self.job.run_plan, steps))
 
     def numba(self) -> Contender:
         """The plain numba loop, one chain."""
         return lambda: (
-            1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
+            1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.run_plan, self.steps))
         )
 
     def disagreements(self, compiler: ReferenceC, steps: int) -> list[str]:
@@ -221,14 +221,14 @@ class Case:
         """
         case = Case(self.network, self.problem, steps, self.replicas, design=self.design)
         job = case._prepare(record=True)
-        backend = KernelBackend(job.plan)
-        ours = RunState.new(job.plan, job.start, job.x0)
+        backend = KernelBackend(job.run_plan)
+        ours = RunState.new(job.run_plan, job.start, job.x0)
         backend.block(ours, range(self.replicas)).through(0, np.array([steps]))
         found = []
         chains = {name: _one_after_another(compiler, name, backend) for name in FLAGS}
         for name, advance in (chains | walkers_c(compiler, backend)).items():
             records = ("walk", "visits") if name in chains else ()  # walkers.c records neither
-            theirs = RunState.new(job.plan, job.start, job.x0)
+            theirs = RunState.new(job.run_plan, job.start, job.x0)
             advance(theirs, 0, steps)
             found += [
                 f"{name}: {field}"
@@ -248,7 +248,7 @@ class Case:
     @cached_property
     def backend(self) -> KernelBackend:
         """The walk in the arrays that kernel and C read."""
-        return KernelBackend(self.job.plan)
+        return KernelBackend(self.job.run_plan)
 
     def timed(self, advance: Callable[[RunState], None], steps: int | None = None) -> Contender:
         """Time ``advance`` from the start each time; making the state is not counted."""
@@ -256,7 +256,7 @@ class Case:
         job = self.job
 
         def measure() -> float:
-            state = RunState.new(job.plan, job.start, job.x0)
+            state = RunState.new(job.run_plan, job.start, job.x0)
             state.visits.fill(
                 0
             )  # zeros come as untouched pages, and touching them is not the walk's work

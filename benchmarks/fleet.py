@@ -87,10 +87,9 @@ def main() -> None:
         "ms, CPU seconds\n"
     )
     print(
-        f"{'network':16}{'design':10}{'':10}{'hand-offs/s':>12}{'lowest':>9}{'highest':>9}{'goal':>7}",
-        end="",
+        f"{'network':16}{'design':10}{'':10}{'hand-offs/s':>12}{'lowest':>9}{'highest':>9}"
+        f"{'goal':>7}{'updates/s':>11}{'heartbeats':>12}{'peak MiB':>10}"
     )
-    print(f"{'updates/s':>11}{'heartbeats':>12}{'peak MiB':>10}")
     cases = [(n, d, signed) for n in NETWORKS for d in DESIGNS for signed in (False, True)]
     found: dict[tuple[str, str, bool], list[tuple[float, float, float]]] = {
         case: [] for case in cases

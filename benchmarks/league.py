@@ -31,13 +31,15 @@ def results(document: Mapping[str, Any]) -> str:
     """Return the results of a league as the section of docs/league.md."""
     missed = sum(not goal["met"] for goal in document["goals"])
     lines = [
-        f"Written by `{document['command']}` in {took(document)}; every number is the median over",
-        "the reported instances. The folder's league.md has all of them with their intervals.",
+        f"Written by `{document['command']}` in {took(document)}; every number is the median over "
+        "the reported instances.",
+        "The folder's league.md has all of them with their intervals.",
         *failed(document),
         "",
         "### Which method where",
         "",
-        f"The pair that took least. Time is that of {document['profile']}.",
+        "This is the pair that needed least.",
+        f"Time is that of {document['profile']}.",
         "",
         *table(*map_rows(document)),
         "",

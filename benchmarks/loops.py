@@ -63,16 +63,16 @@ def loops(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     huber = lw.Huber(squares.features, squares.targets)
     case = Case(ring, squares, scale.steps // 8 // REPLICAS, REPLICAS)
     cases = {
-        f"{PLAIN_LOOP}, squared error as a loss of one's own": replace(case, problem=same),
-        f"{PLAIN_LOOP}, a loss of one's own (pseudo-Huber)": replace(case, problem=own_loss),
+        f"{PLAIN_LOOP}, squared error as a user-defined loss": replace(case, problem=same),
+        f"{PLAIN_LOOP}, a user-defined loss (pseudo-Huber)": replace(case, problem=own_loss),
         f"{PLAIN_LOOP}, Huber": replace(case, problem=huber),
-        f"{PLAIN_LOOP}, an update of one's own (heavy ball)": replace(
+        f"{PLAIN_LOOP}, a user-defined update (heavy ball)": replace(
             case, update=_example("heavy_ball", "HeavyBall")
         ),
         f"{PLAIN_LOOP}, an update with memory at the nodes (SAG)": replace(
             case, update=_example("sag", "Sag")
         ),
-        f"{PLAIN_LOOP}, a walk of one's own (non-backtracking)": replace(
+        f"{PLAIN_LOOP}, a user-defined walk (non-backtracking)": replace(
             case, design=_example("non_backtracking", "NonBacktracking")
         ),
         f"{PLAIN_LOOP}, a switching design": replace(

@@ -82,7 +82,7 @@ def _bytes(ring: lw.Network) -> Iterator[Row]:
     methods |= {f"{name} + point_saga": (walk, lw.point_saga()) for name, walk in _WALKS.items()}
     for name, (walk, update) in methods.items():
         case = Case(ring, heterogeneous(1000), 1, design=walk, update=update)
-        size = case.job.plan.node_memory_bytes() / ring.n
+        size = case.job.run_plan.node_memory_bytes() / ring.n
         note = f"{size * REPLICAS / 1000:.3g} GB at 1M nodes and {REPLICAS} replicas"
         blank = (None, "", 1, note)
         yield Row("memory", "ring, dim 10, what nodes keep", name, BYTES, size, size, size, *blank)

@@ -60,7 +60,8 @@ def _loop(
         for j in range(len(x)):
             x[j] -= slope * features[v, j]
         if np.random.random() < p_jump:  # noqa: NPY002
-            distance = 1 + np.searchsorted(distances, np.random.random(), side="right")  # noqa: NPY002
+            draw = np.random.random()  # noqa: NPY002
+            distance = 1 + np.searchsorted(distances, draw, side="right")
             for _ in range(distance):
                 v = indices[np.random.randint(indptr[v], indptr[v + 1])]  # noqa: NPY002
         else:

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.figures import draw
 from benchmarks.peers import PEERS
 from benchmarks.ratios import ratio_table
+from benchmarks.sentences import one_per_line
 from benchmarks.timing import short
 
 HERE = Path(__file__).parent
@@ -19,103 +20,102 @@ DOCS = HERE.parent / "docs"
 TITLES = {
     "chain": (
         "One chain",
-        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the "
-        "plain loops walk by "
-        "their own random numbers. Before anything is timed, kernel and C are compared: walks "
-        "exactly, models to 1e-9.",
+        "One model walks on one thread. The kernel and C make the same walk, draw for draw; the "
+        "plain loops use their own random numbers. Before anything is timed, kernel and C are "
+        "compared: walks exactly, models to 1e-9.",
     ),
     "walkers": (
         "Many replicas",
-        "Independent walks of one design, on one thread: together in the kernel, one after the "
+        "Independent walks of one design run on one thread: together in the kernel, one after the "
         "other, and in C.",
     ),
     "widths": (
         "Every width of registers, beside C",
-        "The kernels as they are compiled for registers of 512, 256 and 128 bits, each in a "
-        "process that may use no wider ones, beside C by hand for the same width, with the same "
+        "The kernels are compiled for registers of 512, 256 and 128 bits, each in a process that "
+        "may use no wider ones, and compared with C by hand for the same width and the same "
         "draws. With 128 bits both may use a fused multiply-add. One chain is compared with C for "
         "the same width under -ffast-math, which may reorder sums; the kernels may not, because "
         "their results have the same bits on every processor. The goals are 1.1 for one chain, "
-        "1.15 for 64 replicas in the cache and 1.25 at a million nodes, 1.15 for the walk alone in "
-        "the cache, and four fifths of the random cache lines that the machine can read at a "
-        "million nodes. A width that the machine does not have is not "
-        "measured.",
+        "1.15 for 64 replicas in the cache and 1.25 at a million nodes, 1.15 for the walk alone "
+        "in the cache, and four fifths of the random cache lines that the machine can read at a "
+        "million nodes. A width that the machine does not have is not measured.",
     ),
     "walk": (
         "The walk alone, against other libraries",
-        "Steps of a walk without any model, on one thread. Every peer is taken at its best; "
-        "building its graph is not "
-        "counted, levywalk's whole call is. Each peer's walks were checked: they have their "
-        "length, every move is an "
-        "edge, and neighbours are chosen alike.",
+        "These are steps of a walk without any model, on one thread. Every peer has its fastest "
+        "settings. Building its graph is not counted, but levywalk's whole call is. Each peer's "
+        "walks were checked: they have their length, every move is an edge, and neighbours are "
+        "chosen alike.",
     ),
     "memory": (
         "Updates and walks that remember",
-        "Methods with memory at the nodes or in the token beside plain SGD, on one thread, and the "
-        "bytes that each node keeps for each replica. SAG, SAGA and Point-SAGA have kernels in "
-        "lanes; the others run in the plain loop.",
+        "Methods with memory at the nodes or in the token are compared with plain SGD, on one "
+        "thread. The note has the bytes that each node keeps for each replica. SAG, SAGA and "
+        "Point-SAGA have kernels in lanes; the others run in the plain loop.",
     ),
     "dims": (
         "Dimensions, losses and samples",
-        "On a ring of 1,000 nodes, so that from dimension 60 on the data no longer fit into half a "
-        "megabyte, and from dimension 250 on not into two.",
+        "The network is a ring of 1,000 nodes. From dimension 60 on the data no longer fit into "
+        "half a megabyte, and from dimension 250 on not into two.",
     ),
     "threads": (
         "Threads",
-        "The same replicas on more threads; the result does not depend on their number. Beside "
-        "them as many processes, each with its share: what the machine gains if nothing is shared. "
+        "The same replicas run on more threads; the result does not depend on their number. As "
+        "many processes, each with its share, show what the machine gains if nothing is shared. "
         "The goal for threads is 0.95 of that.",
     ),
     "sizes": (
         "Sizes",
-        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above "
-        "those of the imported "
-        "library: network, data, bound design and the kernel's own arrays. The limits are those of "
-        "the section on growth. Most neighbours of these networks lie beside each other, so that "
-        "walks find many lines in the cache, and may be faster than random lines.",
+        "The networks are Watts-Strogatz, each in a process of its own. Memory is resident bytes "
+        "above those of the imported library: network, data, bound design and the kernel's own "
+        "arrays. The limits are those of the section on growth. Most neighbours of these networks "
+        "lie beside each other, so that walks find many lines in the cache, and may be faster "
+        "than random lines.",
     ),
     "checkpoints": (
         "Checkpoints",
-        "What measuring the model 200 times, the default, costs against once.",
+        "The table compares the cost of measuring the model 200 times, the default, with once.",
     ),
     "visits": (
         "Visits and draws",
-        "What counting the visits costs, and what the draws cost against cheaper ones.",
+        "The table shows the cost of counting the visits, and of the draws compared with cheaper "
+        "ones.",
     ),
     "loops": (
-        "The plain loop, and functions of one's own",
-        "Switching designs, and compiled walks, updates and losses of one's own "
+        "The plain loop, and user-defined functions",
+        "Switching designs, and user-defined compiled walks, updates and losses "
         "([extending.md](extending.md)), run one replica after the other in a loop without lanes. "
         "The functions are the examples of that page, and the squared error, which is built in "
-        "too: the goal for it is 1.3 times the plain loop. The plain loop "
-        "is what a compilation for this one loss would give, and compiling it takes 5 to 10 s of "
-        "CPU; a function of one's own compiles in less than one. The kernel beside them is the "
-        "loop for built-in methods, also one replica after the other.",
+        "too: the goal for it is 1.3 times the plain loop. The plain loop is what a compilation "
+        "for this one loss would give, and compiling it takes 5 to 10 s of CPU; a user-defined "
+        "function compiles in less than one. The kernel beside them is the loop for built-in "
+        "methods, also one replica after the other.",
     ),
     "sparse": (
         "Sparse features",
-        "Logistic regression on data like rcv1, one replica, beside a loop that is written by hand "
-        "for this case with numba. The goal is 3 times that loop. A soft threshold (l1) changes "
-        "all entries of the model at every step; they are brought up to date when they are needed.",
+        "This is logistic regression on data like rcv1 with one replica, compared with a loop "
+        "that is written by hand for this case with numba. The goal is 3 times that loop. A soft "
+        "threshold (l1) changes all entries of the model at every step; they are brought up to "
+        "date when they are needed.",
     ),
     "models": (
         "Models of torch and JAX",
-        "ring(1000), one sample of 64 features a node, 64 replicas of plain SGD together, one "
-        "thread. The torch loop is what anybody would write: one model, one optimiser, one sample "
-        "after the other, and no walk; numpy has a loop of that kind. The goals are 400 ns for "
-        "softmax in the kernel and 1,500 ns for the MLP with JAX.",
+        "The network is ring(1000) with one sample of 64 features per node; 64 replicas of plain "
+        "SGD run together on one thread. The torch loop is what anybody would write: one model, "
+        "one optimiser, one sample after the other, and no walk; numpy has a loop of that kind. "
+        "The goals are 400 ns for softmax in the kernel and 1,500 ns for the MLP with JAX.",
     ),
     "growth": (
         "Growth",
-        "How the cost of an update grows with replicas, dimension and nodes, one at a time, with "
-        "the others at 64, 10 and 1,000; one thread. The limits are measured by small C programs "
-        "(benchmarks/probes.c). *Random cache lines* is the time of the lines that an update "
-        "must read, the record of its node and one edge, in tables of the same sizes, if many are "
-        "asked for at once; the lines of a record beyond the fourth count as read in order. "
-        "*Floating-point peak* is the time of its 2 dim products with additions in full registers. "
-        "Neither has the words of the step, the decision, or any waiting in it.",
+        "The figure shows how the cost of an update grows with replicas, dimension and nodes, one "
+        "at a time, with the others at 64, 10 and 1,000, on one thread. The limits are measured "
+        "by small C programs (benchmarks/probes.c). *Random cache lines* is the time of the lines "
+        "that an update must read, the record of its node and one edge, in tables of the same "
+        "sizes, if many are asked for at once; the lines of a record beyond the fourth count as "
+        "read in order. *Floating-point peak* is the time of its 2 dim products with additions in "
+        "full registers. Neither has the words of the step, the decision, or any waiting in it.",
     ),
-    "generators": ("Generators", "Seconds to make a network."),
+    "generators": ("Generators", "The table has the seconds that it takes to make a network."),
 }
 
 # What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a
@@ -152,7 +152,7 @@ LIMITED_BY: dict[str, str] = {
     ),
     "threads": "the machine: two processes gain as much",
     "sizes": "misses in flight from 100,000 nodes on",
-    "loops": "latency, as for one chain, and a call by address for each function of one's own",
+    "loops": "latency, as for one chain, and a call by address for each user-defined function",
     "visits": (
         "one more load and store a step; on large networks one more miss, "
         "in an array of its own per replica"
@@ -167,9 +167,9 @@ def page(
     parts = [_head(results), _short_version(results), *ratio_table(results)]
     for name, section in results["sections"].items():
         title, text = TITLES.get(name, (name.capitalize(), ""))
-        parts.append(f"## {title}\n\n{text}\n")
+        parts.append(f"## {title}\n\n{one_per_line(text)}\n")
         if section.get("about"):  # measured apart from the rest
-            parts.append(f"{section['about']}\n")
+            parts.append(f"{one_per_line(section['about'])}\n")
         if name in figures:
             parts.append(f"![{title}](figures/{figures[name].name})\n")
         parts.append("\n".join(_table(name, section["rows"])) + "\n")
@@ -189,12 +189,11 @@ def _head(results: Mapping[str, Any]) -> str:
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
         "`make bench` measures all of this in one run of about ten minutes, and `make bench-page` "
-        "writes this page. "
+        "writes this page.\n"
         "Figures are medians of interleaved repetitions, with the lowest and the highest in "
-        "brackets; a ratio is the "
-        "median of the ratios within repetitions, so that what slows all contenders down at once "
-        "cancels. No test "
-        "asserts a time.\n"
+        "brackets; a ratio is the median of the ratios within repetitions, so that what slows all "
+        "contenders down at once cancels.\n"
+        "No test asserts a time.\n"
         f"{quick}\n| machine | |\n|---|---|\n{about}\n"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.cases import KERNEL
 from benchmarks.probes import RANDOM
 from benchmarks.reference_c import BY_HAND, CHEAP
+from benchmarks.sentences import one_per_line
 from benchmarks.timing import short
 
 Cases = Mapping[str, Mapping[str, Mapping[str, Any]]]  # rows by case and contender
@@ -33,9 +34,9 @@ def ratio_table(results: Mapping[str, Any]) -> list[str]:
     networks = list(dict.fromkeys(filter(None, map(_network, cases))))
     lines = [
         "Nanoseconds, and the ratio to C by hand for the same width with the same draws (one "
-        "chain: to C under -ffast-math). *Draws* is what the same C takes with the cheapest "
-        "usable generator instead of ours. *Limit* is the time of two random cache lines, divided "
-        "by that of a step.\n",
+        "chain: to C under -ffast-math).\n"
+        "*Draws* is what the same C takes with the cheapest usable generator instead of ours.\n"
+        "*Limit* is the time of two random cache lines, divided by that of a step.\n",
         f"| width | | {' | '.join(networks)} |",
         f"|---|---|{'--:|' * len(networks)}",
     ]
@@ -48,7 +49,7 @@ def ratio_table(results: Mapping[str, Any]) -> list[str]:
             cells = [_cell(cases, f"{width}, {network}, {kind}") for network in networks]
             lines.append(f"| {width} | {title} | {' | '.join(cells)} |")
     if section.get("about"):  # measured apart from the rest
-        lines += ["", section["about"]]
+        lines += ["", one_per_line(section["about"])]
     return ["\n".join(lines) + "\n"]
 
 

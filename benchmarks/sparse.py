@@ -30,7 +30,7 @@ def sparse(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     case = Case(network, problem, steps, update=lw.sgd(minibatch=1))
     with_l1 = rcv1_like(l1=1e-5)
     contenders: dict[str, Contender] = {
-        BY_HAND: by_hand(case.job.plan, steps),
+        BY_HAND: by_hand(case.job.run_plan, steps),
         SPARSE: case.kernel(),
         "sparse kernel, sgd with l1": Case(
             network, with_l1, steps, update=lw.sgd(minibatch=1)
@@ -101,7 +101,8 @@ def _loop(
         for k in range(rows[i], rows[i + 1]):
             x[columns[k]] -= by * values[k]
         if np.random.random() < p_jump:  # noqa: NPY002
-            distance = 1 + np.searchsorted(distances, np.random.random(), side="right")  # noqa: NPY002
+            draw = np.random.random()  # noqa: NPY002
+            distance = 1 + np.searchsorted(distances, draw, side="right")
             for _ in range(distance):
                 v = indices[np.random.randint(indptr[v], indptr[v + 1])]  # noqa: NPY002
         else:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import levywalk as lw
@@ -117,7 +118,7 @@ def _walk_alone(
         }
         if network.n > 1000:  # in the cache the words of the step are the limit
             probes, tables = Probes(compiler), walk.tables
-            contenders[RANDOM] = lambda probes=probes, tables=tables: probes.lines_of_step(tables)  # type: ignore[misc]
+            contenders[RANDOM] = partial(probes.lines_of_step, tables)
         yield from interleave(
             "widths",
             f"{title}, the walk alone, {name}",

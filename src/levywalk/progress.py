@@ -103,7 +103,11 @@ class Bar:
         )
         bar.start()
         self._bar = bar
-        self._task = bar.add_task(self.title, total=self.total, completed=self._done)  # type: ignore[arg-type]
+        self._task = bar.add_task(
+            self.title,
+            total=self.total,
+            completed=self._done,  # type: ignore[arg-type]
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -1409,7 +1409,8 @@ class Chance:
 
     def message(self) -> Message:
         kind = self.draw.choice(self.kinds)
-        return kind(*[self.field(hint) for hint in get_type_hints(kind).values()])  # type: ignore[no-any-return]
+        fields = [self.field(hint) for hint in get_type_hints(kind).values()]
+        return kind(*fields)  # type: ignore[no-any-return]
 
 
 @pytest.mark.more

@@ -476,12 +476,12 @@ def test_a_join_that_is_interrupted_is_finished_by_typing_it_again(
     if not finished:
         findings = [one for one in examine(fleet.path) if "has not finished joining" in one.what]
         assert [one.remedy for one in findings] == [
-            f"type it again: levywalk fleet join {fleet.path} --neighbours 0,2 --smoothness 3.0 "
-            "--address 10.0.0.4:7400"
+            f"run the same command again to resume: levywalk fleet join {fleet.path} "
+            "--neighbours 0,2 --smoothness 3.0 --address 10.0.0.4:7400"
         ]
         for near, other in (([0, 1], more), ([0, 2], more | {"smoothness": 4.0})):
             with pytest.raises(
-                FleetProblem, match=r"node 3 has not finished joining.*Type it again"
+                FleetProblem, match=r"node 3 has not finished joining.*Run the same command again"
             ):
                 join(FleetFolder.open(fleet.path), near, **other)
         key = (fleet.path / "node-3" / "node.key").read_bytes()

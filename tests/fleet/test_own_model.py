@@ -189,7 +189,8 @@ def test_metrics_are_those_of_the_node_that_has_the_model(tmp_path: Path) -> Non
     told = {line.step: (v, line.values) for v, line in lines if isinstance(line, Measured)}
     assert sorted(told) == sorted(kept) == [*range(0, 40, 4), 40]
     for step, (v, (accuracy,)) in told.items():
-        shard, model = problem.shards[v], problem.arrays.unpack(kept[step][1])  # type: ignore[union-attr]
+        shard = problem.shards[v]
+        model = problem.arrays.unpack(kept[step][1])  # type: ignore[union-attr]
         assert (v, shard.held_targets is not None) == (kept[step][0], True)
         pixels = np.asarray(shard.held_features) / 16.0
         hidden = np.tanh(pixels @ model["hidden.weight"] + model["hidden.bias"])
@@ -630,8 +631,8 @@ def test_the_command_makes_a_fleet_from_shards_or_from_one_file(digits: Path) ->
     assert code == 0, said
     parts = [own_part(manifest, node_file(digits / "one", v)) for v in range(N)]
     assert all(metrics is not None for _, metrics in parts)
-    label = fleet_of(digits / "two").problem
-    assert sum(len(shard.targets) for shard in label.shards) == sum(SIZES)  # type: ignore[attr-defined]
+    shards = fleet_of(digits / "two").problem.shards  # type: ignore[attr-defined]
+    assert sum(len(shard.targets) for shard in shards) == sum(SIZES)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_random_faults(alive, network, seed):
         havoc.lose("holder")
         verdict = ended(live)
     except Violation as broken:
-        pytest.fail("\n".join([f"seed {seed}: {broken}", *havoc.tally.story]))
+        pytest.fail("\n".join([f"seed {seed}: {broken}", *havoc.tally.timeline]))
     assert verdict.steps > faults  # each was followed by an update
     assert verdict.epochs > 1  # the last one by a new epoch
     assert verdict.models > 0

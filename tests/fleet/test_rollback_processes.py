@@ -125,7 +125,7 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_and_says_so(live: Run
     eventually(lambda: status(live)["stopped"] is not None)  # longer than dead_after
     assert live.pulse() == pulse
     problems = [one.what for one in examine(live.folder) if one.level == "problem"]
-    assert any(what.startswith(f"node {guardian} waits for the answer") for what in problems)
+    assert any(what.startswith(f"node {guardian} waits until") for what in problems)
     assert typed("gone", live.folder, holder).exit_code == 0
     live.wait(pulse, PATIENCE)
 

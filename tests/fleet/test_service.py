@@ -61,7 +61,7 @@ def test_a_command_that_fails_is_typed_again_and_noted(monkeypatch: pytest.Monke
     typing = Typing()
     assert typing.type_in(["fleet", "join", "DIR"], [3]) == "done"
     found = typing.found
-    assert (found.typed["join"], found.again["join"], found.killed["join"]) == (3, 1, 1)
+    assert (found.typed["join"], found.repeated["join"], found.killed["join"]) == (3, 1, 1)
     assert found.said == ["fleet join: error: node 3 does not answer"]
     assert typing.killer.command == ""
 

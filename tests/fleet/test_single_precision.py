@@ -55,7 +55,8 @@ def test_virtual_and_real_nodes_make_the_walk_of_the_simulation_to_the_bit(
     assert np.array_equal(relayed(at).model, expected.model[0])
     again = fleet_of(at)
     assert again.published == fleet.published
-    assert again.problem.fingerprint() == given["problem"].fingerprint()  # type: ignore[attr-defined]
+    fingerprint = given["problem"].fingerprint()  # type: ignore[attr-defined]
+    assert again.problem.fingerprint() == fingerprint
 
 
 def test_a_model_takes_four_bytes_per_number(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_short_soak(tmp_path, capsys, memory):
     assert "I1 to I8 hold" in said
     entries = next(line for line in said.splitlines() if line.startswith("memories of nodes"))
     assert (int(entries.split()[-1]) > 6) == memory  # I8 was judged, and not in vain
-    assert (tmp_path / "fleet" / "story.txt").read_text()
+    assert (tmp_path / "fleet" / "timeline.txt").read_text()
 
 
 @pytest.mark.more

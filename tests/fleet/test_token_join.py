@@ -107,7 +107,7 @@ def test_every_update_of_each_token_is_that_of_its_size(method: str) -> None:
 
 
 def test_the_law_of_each_token_after_the_join_is_the_target_of_all_nodes() -> None:
-    """By exact linear algebra, from what the nodes know at the end; t̄ is the mean of the scores."""
+    """By exact linear algebra, from what the nodes know at the end; t̄ is the mean score."""
     fleet = grown("importance")
     virtual = joined(fleet)
     target = fleet.problem.smoothness

@@ -42,7 +42,7 @@ def after(policy: str, *faults: tuple[float, PlannedFault], absent=()) -> Virtua
 
 
 def words(virtual: VirtualFleet) -> str:
-    return "\n".join(row.words for row in timeline(virtual))
+    return "\n".join(row.text for row in timeline(virtual))
 
 
 def calm() -> VirtualFleet:
@@ -205,7 +205,7 @@ def test_a_guardian_that_lives_and_does_not_answer_is_named():
     assert seconds > virtual.fleet.terms.dead_after
     connected = set(holder.neighbours)
     assert waits_for(holder.disk, connected, 20) is None  # as far as the connections tell
-    said = waits_for(holder.disk, connected, 20, mute=(node, seconds))
+    said = waits_for(holder.disk, connected, 20, unresponsive=(node, seconds))
     assert said is not None
     assert said.startswith(
         "waits for its guardian, node 5, which is connected and has not answered"
@@ -324,7 +324,7 @@ def test_at_the_end_the_row_counts_the_updates_that_were_made():
     assert virtual.run()
     assert virtual.path[-1].step == 195
     last = timeline(virtual)[-1]
-    assert (last.words, last.step) == ("the walk is over after 201 updates", 201)
+    assert (last.text, last.step) == ("the walk is over after 201 updates", 201)
 
 
 def test_it_stops_after_the_steps():

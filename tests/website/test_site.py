@@ -132,7 +132,8 @@ def test_pages_are_put_together_and_what_is_gone_is_removed(tmp_path: Path):
 def test_faults_of_links_are_found(tmp_path: Path):
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="b.html#there">x</a><a href="#here">x</a><a href="c.html">x</a>'
-        '<a href="https://e.org">x</a><img src="no.png"><script src="https://cdn.org/x.js"></script>'
+        '<a href="https://e.org">x</a><img src="no.png">'
+        '<script src="https://cdn.org/x.js"></script>'
     )
     (tmp_path / "b.html").write_text("<p>")
     faults, checked = faults_of(tmp_path)

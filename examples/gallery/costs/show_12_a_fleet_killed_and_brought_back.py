@@ -33,7 +33,7 @@ finished = fleet.run()
 # What happened, as an operator would read it.
 
 for row in timeline(fleet):
-    print(f"{row.time:6.3f} s  {row.words}" + (f" (node {row.node})" if row.node >= 0 else ""))
+    print(f"{row.time:6.3f} s  {row.text}" + (f" (node {row.node})" if row.node >= 0 else ""))
 found = summary(fleet)
 print(f"{found['updates']} updates; {found['lost_updates']} was lost and made again")
 

@@ -2,9 +2,10 @@
 A walk that dies and is revived
 ===============================
 
-Six real node processes on this machine, over mutual TLS.
+Six real node processes run on this machine, over mutual TLS.
 The model is at one node, its holder, and a copy of it at another one, its guardian.
-If both lose their disks at the same time, nothing can continue by itself: the walk is dead.
+If both lose their disks at the same time, no node can continue by itself.
+The walk has stopped for good.
 The fleet says so, and one command continues from the best copy that is left.
 """
 

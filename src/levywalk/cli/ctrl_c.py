@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with exit code 130 and one line that says how to go on."""
+"""Ctrl-C ends a command with exit code 130 and one line that says how to resume."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Watch:
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGINT) != self._ctrl_c.pressed:
-            return  # somebody else answers to Ctrl-C, or nobody should
+            return  # another handler is installed
         reading, writing = self._pipe = os.pipe()
         os.set_blocking(writing, False)
         self._before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)

@@ -47,7 +47,7 @@ MetricName = Annotated[
 Reach = Annotated[
     float | None,
     typer.Option(
-        "--reach", help="Value of the metric to get to, such as 0.9; pairs are ranked by its price."
+        "--reach", help="Target value, such as 0.9; pairs are ranked by the cost to reach it."
     ),
 ]
 Folder = Annotated[
@@ -74,13 +74,13 @@ def league(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Let walks and updates compete, each tuned fairly, and say which pair is best where.
+    """Compare pairs of a walk and an update, tuned fairly, and show where each pair is best.
 
     Without --quick it takes about an hour on two idle cores; --dry-run estimates it. --costs are
     those of the column time (default: home-broadband).
 
-    With --metric accuracy --reach 0.9 pairs are ranked by what they spend until 90 % of held-out
-    samples are classified as they should be; gossip does not take part.
+    With --metric accuracy --reach 0.9 pairs are ranked by the cost until 90 % of the held-out
+    samples are classified correctly; gossip is left out.
 
     If it is interrupted, run the same command again to resume.
     """

@@ -91,9 +91,9 @@ def live(
         bool, typer.Option("--open/--no-open", help="Whether to open the page in a browser.")
     ] = True,
 ) -> None:
-    """Watch walks in the browser: trapped, freed by jumps, side by side.
+    """Watch walks side by side in the browser: one that is trapped, and one that jumps.
 
-    The walks are the library's own: what the page shows at step t is what `levywalk run` computes.
+    The page shows at step t exactly what `levywalk run` computes.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.extras import needs
@@ -204,11 +204,11 @@ def explain(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
         "explain.html"
     ),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed with which it begins.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed at the start.")] = 0,
 ) -> None:
-    """Write one HTML file, on which a visitor plays with walks on three networks.
+    """Write one HTML file, on which visitors can try walks on three networks.
 
-    It opens from disk and needs no server, so it fits a lecture or a README.
+    It opens from disk and needs no server, so it can be used in a lecture or linked from a README.
     """
     from levywalk import checks
     from levywalk.live.explain import write_explain

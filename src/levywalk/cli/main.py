@@ -241,12 +241,14 @@ def run(
 app.command(epilog=EXAMPLES, short_help="Compare designs, each at its tuned step size.")(compare)
 app.command(short_help="Run an experiment for every point of a grid of values.")(sweep)
 app.command(short_help="Judge a network before a run: what to use, and why.")(inspect)
-app.command(epilog=PRIVACY_EXAMPLES, short_help="Say what privacy costs before a run.")(privacy)
+app.command(epilog=PRIVACY_EXAMPLES, short_help="Estimate the cost of privacy before a run.")(
+    privacy
+)
 app.command(short_help="Check the claims of the paper, and draw its figures.")(reproduce)
-app.command(short_help="Let walks and updates compete: which pair is best where.")(league)
+app.command(short_help="Compare pairs of a walk and an update.")(league)
 app.command(short_help="Write a folder of results as one HTML page.")(report)
-app.command(epilog=LIVE_EXAMPLES, short_help="Watch walks in the browser, as they go on.")(live)
-app.command(short_help="Write a page on which visitors play with walks.")(explain)
+app.command(epilog=LIVE_EXAMPLES, short_help="Watch walks live in the browser.")(live)
+app.command(short_help="Write a page on which visitors can try walks.")(explain)
 app.command(short_help="Check this installation.")(doctor)
 app.add_typer(fleet, name="fleet")
 app.command(epilog=NODE_EXAMPLES, short_help="Run one node of a fleet in this terminal.")(node)

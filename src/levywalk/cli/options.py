@@ -155,7 +155,7 @@ AvoidAfter = Annotated[
         "--avoid-after",
         min=1,
         help=(
-            "Refused models after which a guardian avoids their sender (only with "
+            "Number of refused models after which a guardian avoids their sender (only with "
             "--check-updates). Default: 3."
         ),
     ),

@@ -97,10 +97,11 @@ def privacy(
     out: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Say what privacy costs before a run: ε against the accuracy that is reached in simulations.
+    """Estimate what privacy costs before a run: ε against the accuracy reached in simulations.
 
-    Each budget ε has the least noise with which a node may make so many updates. The simulation
-    uses the data as they are, so its answers are for the one who has them, and are not private.
+    For each budget ε it takes the smallest noise with which a node may make that many updates. The
+    simulation uses the data without protection, so its answers are not private: they are only for
+    the owner of the data.
     """
     from levywalk import checks
     from levywalk.experiments.execute import writable_folder

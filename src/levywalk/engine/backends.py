@@ -33,8 +33,8 @@ BACKENDS = ("auto", "kernel", "batched", "reference")
 def choose_backend(backend: str, plan: RunPlan) -> str:
     """Return "kernel", "batched" or "reference".
 
-    If a kernel is requested that does not exist, the error names what has no compiled form; so with
-    batches.
+    If a kernel is requested that does not exist, the error names what has no compiled form. The
+    same holds for ``backend="batched"``.
     """
     if backend == "reference":
         return "reference"
@@ -166,7 +166,8 @@ def _without_sparse_kernel(plan: RunPlan) -> str | None:
     update = plan.update
     if is_single(plan.problem):
         return "models of float32 have no kernel for sparse features"
-    if plan.problem.sample_loss.n_outputs > 1 and has_l1(plan.problem):  # type: ignore[attr-defined]
+    n_outputs: int = plan.problem.sample_loss.n_outputs  # type: ignore[attr-defined]
+    if n_outputs > 1 and has_l1(plan.problem):
         return "l1 has no kernel for losses with several outputs on sparse features"
     if sparse_rule(update) is None:
         return (

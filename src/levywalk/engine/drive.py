@@ -46,7 +46,7 @@ def drive(
     same step, and their state is written to the file. Ctrl-C ends the run by `Interrupted` with the
     shortened trace, and an exception in a metric or a callback by `CallbackError` with it.
     """
-    plan = job.plan
+    plan = job.run_plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
     state, record = (
         RunState.new(plan, job.start, job.x0),
@@ -147,14 +147,14 @@ class RunShare(Share):
         job: Job,
     ) -> None:
         self.go, self.measure, self.done, self.job = go, measure, done, job
-        self.tokens = tokens = job.plan.tokens
+        self.tokens = tokens = job.run_plan.tokens
         replicas = slice(rows.start // tokens, rows.stop // tokens)
         self.errors, self.counts = record.errors[replicas], record.counts[replicas]
         self.visits, self.time = state.visits, record.time[replicas]
         self.on_links = state.on_links
         # Marks per call. Visits and the time on links are known only after a call, so factors of
         # nodes and links need each mark.
-        one_by_one = job.factors is not None or job.plan.links is not None
+        one_by_one = job.factors is not None or job.run_plan.links is not None
         self.most = 1 if one_by_one else max(1, _MODELS // state.model.size)
         self.piece = _FIRST_PIECE
         if done == 0:
@@ -197,17 +197,17 @@ class RunShare(Share):
         if factors is not None:
             # Row by row: a product of matrices would round by the number of rows, so of threads.
             work = np.array([[np.sum(visits * factors)] for visits in self.visits])
-        if self.job.plan.links is not None:
+        if self.job.run_plan.links is not None:
             own: AnyArray = costs.compute * work + self.on_links
         else:
-            sent = seen.transfers * self.job.plan.method.token_bytes
+            sent = seen.transfers * self.job.run_plan.method.token_bytes
             own = costs.seconds(work, seen.transfers, seen.small_messages, sent)
         return np.asarray(own.reshape(-1, self.tokens, own.shape[1]).max(axis=1))
 
 
 def _piece(job: Job) -> int:
     """Return the largest number of steps between two checks for Ctrl-C and the time."""
-    plan = job.plan
+    plan = job.run_plan
     samples = getattr(plan.problem, "n_samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":
         nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(
@@ -225,7 +225,7 @@ def shares_of(job: Job, state: RunState) -> list[tuple[slice, Through]]:
 
     The reference backend is plain Python and uses one thread; frameworks have threads of their own.
     """
-    plan = job.plan
+    plan = job.run_plan
     if job.backend == "reference":
         advance = ReferenceBackend(plan, state).advance
         return [(slice(0, plan.walkers), partial(_by_steps, state, advance))]
@@ -266,7 +266,7 @@ def _trace(
     record: RunRecord,
     provenance: dict[str, Any],
 ) -> Trace:
-    plan, points = job.plan, len(step)
+    plan, points = job.run_plan, len(step)
     distance2, excess, loss = (record.errors[:, i, :points] for i in range(3))
     hops, transfers, small_messages = (record.counts[:, i, :points] for i in range(3))
     ended = together(_standing(state), plan.tokens)

@@ -111,8 +111,9 @@ def gossip(
     check_fit(network, problem)
     count = checks.integer("iterations", iterations, low=1)
     if has_l1(problem):
+        l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
-            f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
+            f"problem must have no l1 penalty, got l1 = {l1:g}: "
             f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
         )
     marks = checkpoints_of(count, record_every)
@@ -153,7 +154,7 @@ class _GossipRecord:
     """What is recorded at the checkpoints."""
 
     marks: Ints
-    plan: MetricPlan | None
+    metric_plan: MetricPlan | None
     errors: Floats  # (3, checkpoints): distance2, excess loss and loss of the mean model
     metrics: Floats  # (metrics, checkpoints); NaN where they are not evaluated
     disagreement: Floats
@@ -180,11 +181,13 @@ class _GossipRecord:
 
     def told(self) -> dict[str, Any]:
         """Return the metrics, and where they were evaluated, as a trace holds them."""
-        if self.plan is None:
+        if self.metric_plan is None:
             return {}
-        columns = self.plan.columns
+        columns = self.metric_plan.columns
         return {
-            "metrics": {name: self.metrics[None, i] for i, name in enumerate(self.plan.functions)},
+            "metrics": {
+                name: self.metrics[None, i] for i, name in enumerate(self.metric_plan.functions)
+            },
             "metric_step": self.marks[columns[columns < len(self.marks)]],
         }
 
@@ -406,7 +409,7 @@ def _iterate(
 
     Returns the error if a metric fails; the record then ends at its checkpoint.
     """
-    optimum, plan = optimum_of(problem), record.plan
+    optimum, plan = optimum_of(problem), record.metric_plan
     least = np.nan if optimum is None else _loss(problem, optimum)
     record.last, k = models.mean(axis=0), 0
     with np.errstate(over="ignore", invalid="ignore"):

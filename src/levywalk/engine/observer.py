@@ -103,14 +103,14 @@ class Observer:
         found: dict[str, Any] = {
             "design": self.name,
             "step": int(job.checkpoints[column]),
-            "steps": job.plan.steps,
+            "steps": job.run_plan.steps,
             "distance2": distance2,
             "excess_loss": excess,
             "loss": loss,
             "hops": hops,
             "transfers": transfers,
             "small_messages": small,
-            "bytes": transfers * job.plan.method.token_bytes,
+            "bytes": transfers * job.run_plan.method.token_bytes,
         }
         if job.costs is not None:
             found["time"] = record.time[:, column].copy()

@@ -49,7 +49,7 @@ _WORTH_A_THREAD = 100_000  # updates: fewer are finished before a thread has sta
 class Job:
     """A plan, the values of its first state, and how it is executed."""
 
-    plan: RunPlan
+    run_plan: RunPlan
     start: Ints
     x0: Floats
     checkpoints: Ints

@@ -32,9 +32,9 @@ def needs_the_walk(privacy: Privacy | None, tokens: int) -> bool:
 def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
     """Return settings, definition, ε at the cap and ε spent as plain data.
 
-    Of several replicas, each of which is a run by itself, every node has the largest ε.
+    With several replicas, each node reports its largest ε.
     """
-    plan = job.plan
+    plan = job.run_plan
     bound = plan.method.privacy
     assert bound is not None
     privacy, cap = bound.privacy, bound.whole_cap

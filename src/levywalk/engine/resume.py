@@ -88,8 +88,8 @@ class StateFile:
         self.job = job
         self.identity = identity(job, seed)
         self.machine = machine()
-        if isinstance(job.plan.problem, DifferentiableProblem):
-            self.machine["framework"] = job.plan.problem.framework
+        if isinstance(job.run_plan.problem, DifferentiableProblem):
+            self.machine["framework"] = job.run_plan.problem.framework
         self.pause = SAVE_EVERY
         self._beside = self.path.with_name(self.path.name + ".lock")
         self._lock: IO[bytes] | None = None
@@ -134,7 +134,7 @@ class StateFile:
         wrong = contradiction(self.job, state, record, progress.done)
         if wrong is not None:
             raise self._refusal(f"contradicts itself: {wrong}")
-        if 0 < progress.done < self.job.plan.steps:
+        if 0 < progress.done < self.job.run_plan.steps:
             progress.resumed_at.append(progress.done)
         return progress
 
@@ -212,8 +212,10 @@ class StateFile:
                 stacklevel=5,
             )
         done, seconds, resumed_at = about["done"], about["seconds"], about["resumed_at"]
-        if type(done) is not int or not 0 <= done <= self.job.plan.steps:
-            raise self._refusal(f"contradicts itself: {done!r} of {self.job.plan.steps} steps done")
+        if type(done) is not int or not 0 <= done <= self.job.run_plan.steps:
+            raise self._refusal(
+                f"contradicts itself: {done!r} of {self.job.run_plan.steps} steps done"
+            )
         if type(seconds) is not float or not (math.isfinite(seconds) and seconds >= 0.0):
             raise self._refusal(f"contradicts itself: {seconds!r} seconds spent")
         if not isinstance(resumed_at, list) or not all(
@@ -272,7 +274,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
     The number of threads and the design's name are not included, since they do not change the
     results.
     """
-    plan = job.plan
+    plan = job.run_plan
     return {
         "levywalk version": __version__,
         "version of the draws": DRAWS_VERSION,

@@ -21,7 +21,7 @@ def contradiction(job: Job, state: RunState, record: RunRecord, done: int) -> st
     """
     if not _within(state.active.view(np.uint8), 0, 1):  # first: numpy trusts a mask
         return "a flag is neither 0 nor 1"
-    plan, checkpoints = job.plan, job.checkpoints
+    plan, checkpoints = job.run_plan, job.checkpoints
     longest = plan.method.max_hops
     active, switched = state.active, state.switched_at >= 0
     seen = int(
@@ -75,7 +75,7 @@ def _possible_time(job: Job, record: RunRecord, seen: int) -> bool:
 
 def _possible_releases(job: Job, state: RunState) -> bool:
     """Return whether the counters of privacy are within the budget."""
-    privacy = job.plan.method.privacy
+    privacy = job.run_plan.method.privacy
     return privacy is None or _within(state.node_memory[RELEASES], 0, privacy.cap)
 
 

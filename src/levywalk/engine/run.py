@@ -375,7 +375,7 @@ def _provenance(
     start: Any,
     job: Job,
 ) -> dict[str, Any]:
-    plan = job.plan
+    plan = job.run_plan
     return told(
         network,
         problem,

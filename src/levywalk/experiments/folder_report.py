@@ -228,7 +228,7 @@ def _theory_row(
     results: Comparison, network: Network, problem: Problem, name: str, design: Walk
 ) -> tuple[dict[str, Any], str]:
     if not isinstance(design, Design):
-        raise InvalidParameter("it changes on its way, so there is no single chain to judge")
+        raise InvalidParameter("it changes during the run, so there is no single chain to judge")
     assert results.accuracy is not None
     found = inspect(network, problem, {name: design}, accuracy=results.accuracy, progress=False)
     (row,) = found.rows()

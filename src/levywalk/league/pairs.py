@@ -90,7 +90,7 @@ _EVERY_WALK = {
     "weight_rw": "importance sampling without jumps, which gets trapped",
     "mhda": "avoids the way back and keeps the law",
     "non_backtracking": "the plainest walk that avoids the way back",
-    "least_used_edge": "covers quickly with a counter per edge and asks nobody",
+    "least_used_edge": "covers quickly with a counter per edge and sends no questions",
     "oldest_neighbour": "covers quickly, but asks its neighbours at every step",
     "rotor_router": "covers every edge in turn, without a random number",
     "depth_first_tour": "a lap of 2(n-1) transfers for ever, after marks were set once",

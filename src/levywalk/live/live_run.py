@@ -1,4 +1,4 @@
-"""One design on its way: the engine's own state, advanced a few steps at a time.
+"""One running design: the engine's own state, advanced a few steps at a time.
 
 Nothing here computes a walk. The loops of `lw.run` advance the state, so what a page shows at step
 t is what ``lw.run(..., steps=t)`` returns. When the jumps are changed, the state goes on under the
@@ -133,8 +133,8 @@ class LiveRun:
             measure_loss="exact",
             seed=self.seed,
         )
-        self.plan, self.backend = job.plan, job.backend
-        state = RunState.new(job.plan, job.start, job.x0) if state is None else state
+        self.plan, self.backend = job.run_plan, job.backend
+        state = RunState.new(job.run_plan, job.start, job.x0) if state is None else state
         ((_, through),) = shares_of(job, state)
         return through, state
 

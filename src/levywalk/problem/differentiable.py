@@ -50,7 +50,7 @@ class DifferentiableProblem:
     framework
         The framework and its version.
     has_smoothness
-        Whether ``smoothness`` is known. Walks that need no scores do without it.
+        Whether ``smoothness`` is known. Walks that need no scores do not need it.
     """
 
     framework: str = ""

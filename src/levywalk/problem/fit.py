@@ -67,7 +67,9 @@ def minimise(
     options = {"maxiter": most, "maxfun": 10 * most, "ftol": 0.0, "gtol": least}
     # Products with few columns gain nothing from more threads, which disturb each other.
     with threadpool_limits(1, "blas") if outputs > 1 else nullcontext():
-        found: Any = minimize(value, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+        found: Any = minimize(  # type: ignore[call-overload]
+            value, start, jac=True, method="L-BFGS-B", options=options
+        )
         x = np.asarray(found.x, dtype=np.float64)
         unique = ridge > 0.0
         if by_products:

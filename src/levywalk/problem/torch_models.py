@@ -281,10 +281,9 @@ def torch_problem(
     ... else:
     ...     _ = torch.manual_seed(0)
     ...     features = torch.linspace(-1, 1, 40).reshape(20, 2)
-    ...     problem = lw.torch_problem(
-    ...         torch.nn.Linear(2, 1), torch.nn.functional.mse_loss, features, features.sum(1)[:, None]
-    ...     )
+    ...     module, loss = torch.nn.Linear(2, 1), torch.nn.functional.mse_loss
+    ...     problem = lw.torch_problem(module, loss, features, features.sum(1)[:, None])
     ...     trace = lw.run(lw.ring(20), problem, lw.unif_rw(), steps=500, step_size=0.1)
     ...     assert trace.loss[0, -1] < 1e-2 * trace.loss[0, 0]
-    """  # noqa: E501
+    """
     return TorchProblem(module, loss, features, targets, node, dtype, idle, smoothness)

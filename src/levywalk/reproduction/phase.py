@@ -203,7 +203,7 @@ def judge_cell(steps: Floats, errors: Floats) -> PhaseCell:
     steps
         (instances, designs, step sizes), infinite where the accuracy is not reached.
     errors
-        Of the same shape: the errors at the end, by which step sizes are chosen if none suffices.
+        Array of the same shape: the errors at the end. They choose the step sizes if none suffices.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def compared_ranges(first: Mapping[str, Any], second: Mapping[str, Any]) -> list
         "## A second, independent range of seeds",
         "",
         "A cell whose interval includes the threshold is unclear, so an answer may become unclear "
-        "and back; that a cell says yes in one range and no in the other should not happen. "
+        "and back; that a cell says yes in one range and no in the other should not happen.\n"
         "Intervals of both ranges have the level of their claim, so hardly any pair of them should "
         "lie apart; what has no interval, such as the least of all instances, is not counted.",
         "",

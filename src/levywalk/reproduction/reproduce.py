@@ -356,19 +356,21 @@ def _introduction(document: Mapping[str, Any]) -> list[str]:
         "(docs/paper.md, “Signal to noise”).",
         "- MHLJ(0.1) jumps as the paper prints, MHLJ(0.9) as the published code jumps "
         "(docs/paper.md, “What the published code does”).",
-        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). "
-        "`A/B on ring, SNR 10, 3 %` is T(A)/T(B) there, so A is faster if it is below 1.",
+        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks).\n"
+        "  `A/B on ring, SNR 10, 3 %` is T(A)/T(B) there, so A is faster if it is below 1.",
         "- Effects are medians over instances, with the exact interval of a median over instances, "
-        "widened by what other tuning instances would have chosen. A method that does not reach "
-        "the accuracy needs infinitely many steps; an instance is *undefined* if neither method "
-        "reaches it, and a cell with more than half of them undefined is unclear.",
-        "- A cell says yes or no only if its whole interval does. A claim with m cells has "
-        "intervals of the level 1 − 0.05/m (Bonferroni), so that with 95 % confidence none of its "
-        "answers is wrong.",
+        "widened by what other tuning instances would have chosen.\n"
+        "  A method that does not reach the accuracy needs infinitely many steps; an instance "
+        "is *undefined* if neither method reaches it, and a cell with more than half of them "
+        "undefined is unclear.",
+        "- A cell says yes or no only if its whole interval does.\n"
+        "  A claim with m cells has intervals of the level 1 − 0.05/m (Bonferroni), so that with "
+        "95 % confidence none of its answers is wrong.",
         "- A claim **holds** if all its cells say yes, **holds in part** if some do; then its "
-        "picture and the words below it say where. Cells that are only shown change no verdict.",
-        "- The columns after the answer repeat the comparison by another measure. "
-        "They change no verdict either.",
+        "picture and the words below it say where.\n"
+        "  Cells that are only shown change no verdict.",
+        "- The columns after the answer repeat the comparison by another measure.\n"
+        "  They change no verdict either.",
     ]
 
 

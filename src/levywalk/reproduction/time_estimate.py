@@ -74,7 +74,7 @@ class TimeEstimate:
     tasks: int = 0  # approximate number of tasks: a grid may be extended
     done: int = 0
     now: str = ""
-    _seen: set[str] = field(default_factory=set)
+    _counted_tasks: set[str] = field(default_factory=set)
     _ends: dict[str, float] = field(
         default_factory=dict
     )  # the cost of all questions up to this one
@@ -88,8 +88,8 @@ class TimeEstimate:
         for name, question in self.questions.items():
             question(counted)
             self._ends[name] = self._at
-        self.tasks, self._at = len(self._seen), 0.0
-        self._seen.clear()
+        self.tasks, self._at = len(self._counted_tasks), 0.0
+        self._counted_tasks.clear()
 
     def _counted(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         self._at += sum(cost(description) for description in self._fresh(descriptions))
@@ -98,8 +98,10 @@ class TimeEstimate:
     def _fresh(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the descriptions that are new."""
         met = {canonical(description): description for description in descriptions}
-        fresh = [description for text, description in met.items() if text not in self._seen]
-        self._seen.update(met)
+        fresh = [
+            description for text, description in met.items() if text not in self._counted_tasks
+        ]
+        self._counted_tasks.update(met)
         return fresh
 
     def begin(self, name: str) -> None:

@@ -154,7 +154,8 @@ def carry_out(content: str, given: str, here: bool = False) -> Answer:
     digits. A worker process keeps that limit: several threads may be at work there, and none of
     them should remove the limit of another. ``here`` restores it, in the process that asked.
     """
-    import scipy.linalg  # noqa: F401 (it has a BLAS of its own, which must be loaded before the limit)
+    # scipy.linalg has a BLAS of its own, which must be loaded before the limit is set.
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
     task = json.loads(content)

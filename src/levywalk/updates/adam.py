@@ -74,7 +74,9 @@ class Adam(Sgd):
         beta1, beta2, epsilon = self.beta1, self.beta2, self.epsilon
 
         @njit
-        def apply(model, gradient, token, kept, weight, step_size, n):  # type: ignore[no-untyped-def]
+        def apply(  # type: ignore[no-untyped-def]
+            model, gradient, token, kept, weight, step_size, n
+        ):
             mean, square, count = token
             count[0] += 1
             one, two = 1.0 - beta1 ** count[0], 1.0 - beta2 ** count[0]

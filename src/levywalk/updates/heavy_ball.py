@@ -62,7 +62,9 @@ class HeavyBall(Sgd):
         beta = self.beta
 
         @njit
-        def apply(model, gradient, token, kept, weight, step_size, n):  # type: ignore[no-untyped-def]
+        def apply(  # type: ignore[no-untyped-def]
+            model, gradient, token, kept, weight, step_size, n
+        ):
             (velocity,) = token
             for j in range(len(model)):
                 velocity[j] = beta * velocity[j] + weight * gradient[j]

@@ -48,7 +48,9 @@ class LocalData:
         """Return the gradient of f_v, over all samples of the node or over the given positions."""
         if samples is None:
             return np.asarray(self._problem.local_gradient(self._index, model), dtype=np.float64)
-        drawn = self._problem.local_gradient(self._index, model, samples=samples)  # type: ignore[call-arg]
+        drawn = self._problem.local_gradient(  # type: ignore[call-arg]
+            self._index, model, samples=samples
+        )
         return np.asarray(drawn, dtype=np.float64)
 
     def loss(self, model: Floats) -> float:

@@ -29,7 +29,7 @@ class Bound:
     law
         π(v) = t_v / Σt over the nodes with data, in their order.
     weights
-        w(v) = 1/(nπ(v)) = t̄/t_v, or ones, of each node with data; t̄, the mean of their scores, is a
+        w(v) = 1/(nπ(v)) = t̄/t_v, or ones, of each node with data. t̄ is the mean of their scores, a
         published constant.
     largest
         L* = max_v w(v) L_v: step sizes up to 1/L* are stable.
@@ -44,7 +44,7 @@ class Bound:
     weights: Floats
     largest: float
     holders: Ints | None = None
-    _views: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
+    _view_of: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ class Bound:
 
     def view(self, v: int) -> LocalView:
         """Return what node v knows."""
-        view = self._views.get(v)
+        view = self._view_of.get(v)
         if view is None:
             near = self.network.neighbours(v)
             more: dict[str, Any] = {} if self.walk.local else {"server": self.server}
@@ -144,5 +144,5 @@ class Bound:
                 self.scores[near].tolist(),
                 **more,
             )
-            self._views[v] = view
+            self._view_of[v] = view
         return view

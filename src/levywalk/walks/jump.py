@@ -140,7 +140,9 @@ class JumpLaw:
 
     def p_jump_at(self, start: int, stop: int) -> Floats:
         """Return p_jump of the steps start, …, stop-1, each checked to lie in [0, 1]."""
-        schedule = self.p_jump if is_schedule(self.p_jump) else Constant(self.p_jump)  # type: ignore[arg-type]
+        schedule = self.p_jump
+        if not is_schedule(schedule):
+            schedule = Constant(schedule)  # type: ignore[arg-type]
         return schedule_values("p_jump", schedule, start, stop, high=1.0)
 
     def cumulative(self) -> Floats:

@@ -94,7 +94,7 @@ def plan_of(problem, update, walk):
         NETWORK, problem, walk, steps=5, step_size=0.1, keys=keys, start_keys=keys, start=0,
         x0=None, record_every=None, record_walk=False, record_visits=False, threads=1,
         backend="kernel", update=update,
-    ).plan  # fmt: skip
+    ).run_plan  # fmt: skip
 
 
 @pytest.mark.more  # each case takes seconds to compile

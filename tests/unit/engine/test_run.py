@@ -537,7 +537,7 @@ def test_replicas_lie_apart_in_memory() -> None:
         update=None,
         **options,
     )
-    assert RunState.new(job.plan, job.start, job.x0).model.flags.c_contiguous
+    assert RunState.new(job.run_plan, job.start, job.x0).model.flags.c_contiguous
     assert job.threads == 1  # twenty updates are not worth a second thread
 
 

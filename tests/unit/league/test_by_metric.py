@@ -66,7 +66,8 @@ def test_a_cell_is_what_a_plain_run_takes(tmp_path: Path) -> None:
 def test_held_out_samples_are_of_the_law_of_the_nodes_and_none_of_their_own() -> None:
     for name in ("labels", "snr1000"):
         problem, (features, targets) = scene(name, 400, 3)
-        assert not set(map(tuple, features)) & set(map(tuple, problem.features))  # type: ignore[attr-defined]
+        own = set(map(tuple, problem.features))  # type: ignore[attr-defined]
+        assert not set(map(tuple, features)) & own
         truth = lw.heterogeneous(400, dim=10, important=2, seed=3).truth
         if name == "labels":
             assert np.array_equal(targets, features @ truth > 0)

@@ -225,7 +225,8 @@ def test_names_and_parameters_are_known_to_files_commands_and_manifests(tmp_path
         table = section | {"loss": {"kind": name, **given}}
         for problem in (build_problem(section, lw.ring(5)), build_problem(table, lw.ring(5))):
             assert type(problem) is kind
-            assert to_dict("loss", problem.sample_loss) == {"kind": name, **given}  # type: ignore[attr-defined]
+            told = to_dict("loss", problem.sample_loss)  # type: ignore[attr-defined]
+            assert told == {"kind": name, **given}
         assert repr(from_dict("loss", {"kind": name, **given})) == repr(made(name).sample_loss)
         fleet = Fleet.of(lw.ring(N), made(name), lw.unif_rw(), steps=10, step_size=0.1)
         manifest = Manifest.parse(Manifest.of(fleet).text)

@@ -88,8 +88,9 @@ def test_what_a_problem_does_not_say_is_unknown_not_true() -> None:
 
 def test_bad_input_is_refused() -> None:
     problem = lw.homogeneous(6, dim=2)
+    design = lw.switching(lw.mhlj(), lw.unif_rw())
     with pytest.raises(lw.InvalidParameter, match="first or"):
-        lw.assumptions(lw.ring(6), problem, lw.switching(lw.mhlj(), lw.unif_rw()))  # type: ignore[arg-type]
+        lw.assumptions(lw.ring(6), problem, design)  # type: ignore[arg-type]
     with pytest.raises(lw.NotConnected):
         lw.assumptions(lw.Network.from_edges([(0, 1), (2, 3), (4, 5)]), problem, lw.mhlj())
     with pytest.raises(lw.InvalidParameter, match="name"):

@@ -222,8 +222,9 @@ def test_bad_input_is_refused_with_the_remedy() -> None:
         lw.error_floor(network, problem, switching)  # type: ignore[arg-type]
     with pytest.raises(lw.InvalidParameter, match="constant p_jump"):
         lw.error_floor(network, problem, lw.mhlj(schedule=lw.Decaying(0.1, 100)))
+    step_size = lw.Decaying(0.1, 100)
     with pytest.raises(lw.InvalidParameter, match="constant steps"):
-        lw.error_floor(network, problem, lw.mhlj(), step_size=lw.Decaying(0.1, 100))  # type: ignore[arg-type]
+        lw.error_floor(network, problem, lw.mhlj(), step_size=step_size)  # type: ignore[arg-type]
     flat = lw.LeastSquares(np.ones((9, 2)), np.arange(9.0))
     with pytest.warns(lw.DataWarning), pytest.raises(lw.InvalidData, match="ridge"):
         lw.error_floor(network, flat, lw.mhlj())

@@ -80,7 +80,8 @@ def test_a_chain_on_other_states_is_refused_with_the_remedy() -> None:
 
 
 def test_what_is_no_walk_and_what_has_two_chains_is_named() -> None:
+    design = lw.switching(lw.mhlj(), lw.unif_rw())
     with pytest.raises(lw.InvalidParameter, match=r"first or \.then"):
-        lw.transition(NETWORK, PROBLEM, lw.switching(lw.mhlj(), lw.unif_rw()))  # type: ignore[call-overload]
+        lw.transition(NETWORK, PROBLEM, design)  # type: ignore[call-overload]
     with pytest.raises(lw.InvalidParameter, match=r"design must be .*'mhlj'"):
         lw.transition(NETWORK, PROBLEM, "mhlj")  # type: ignore[call-overload]

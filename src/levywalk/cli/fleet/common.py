@@ -112,13 +112,13 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
 
 
 def check_times(heartbeat: float, dead_after: float) -> None:
-    """Refuse a time of silence so short that living nodes would be considered dead."""
+    """Refuse a time of silence so short that running nodes would be considered dead."""
     from levywalk.errors import InvalidParameter
 
     if dead_after < 3 * heartbeat:
         raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
-            f"considered dead, got {dead_after:g}"
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or running "
+            f"nodes are considered dead, got {dead_after:g}"
         )
 
 

@@ -141,8 +141,8 @@ def model(
 ) -> None:
     """Write the final model as safetensors: a vector named model, of 64-bit floats.
 
-    Of several tokens it is the mean of their models; --token K takes one of them. The exit code is
-    1 if the model has diverged, unless you use --force.
+    With several tokens it is the mean of their models; --token K takes one of them. The exit
+    code is 1 if the model has diverged, unless you use --force.
     """
     from levywalk.fleet.operate import export
 

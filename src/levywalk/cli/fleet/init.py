@@ -146,8 +146,8 @@ OperatorPortOption = Annotated[
         "--operator-port",
         min=0,
         max=65535,
-        help="Port at which operators elsewhere may ask the nodes, with DIR/operator as their "
-        "folder; nodes on one host have the ports after it, and 0 means free ports. "
+        help="Port at which operators on other machines may query the nodes, with DIR/operator as "
+        "their folder; nodes on one host use the ports after it, and 0 means free ports. "
         "Default: none.",
     ),
 ]

@@ -27,15 +27,15 @@ def join(
         typer.Option(
             "--data",
             metavar="FILE",
-            help="Its samples, a .csv or .npz file as other nodes have; without it only the owner "
-            "has them, and --smoothness is needed.",
+            help="Its samples, a .csv or .npz file like those of other nodes; if only the owner "
+            "has them, use --smoothness.",
         ),
     ] = None,
     smoothness: Annotated[
         float | None,
         typer.Option(
             "--smoothness",
-            help="Its L_v, if the samples are not here; not with private scores, which are all 1.",
+            help="Its L_v, if --data is not given; not with private scores, which are all 1.",
         ),
     ] = None,
     address: Annotated[
@@ -43,7 +43,7 @@ def join(
         typer.Option(
             "--address",
             metavar="HOST:PORT",
-            help="Where its neighbours reach it, for a fleet on several machines.",
+            help="Address where its neighbours reach it, for a fleet on several machines.",
         ),
     ] = None,
     days: Annotated[
@@ -53,15 +53,15 @@ def join(
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait for each node.")
     ] = 120.0,
 ) -> None:
-    """Let a new node join a running fleet, beyond the number of nodes it was created for.
+    """Add a new node to a running fleet, beyond the number of nodes it was created for.
 
     This makes the folder of the node, with keys and data, signs the new number of nodes and L̄ with
     the operator's key, and tells the nodes that run here; they tell all others. If all nodes are on
-    this machine, the node is started, and its neighbours start again, one after the other, which
-    loses nothing. Each of several tokens is told the same, signed for itself.
+    this machine, the node is started, and its neighbours start again, one after the other; nothing
+    is lost. With several tokens the number and L̄ are signed for each token.
 
     Nodes may be killed meanwhile. If the command is interrupted, or says that a node does not
-    answer, type it again: it goes on where it stopped.
+    answer, run the same command again to resume.
 
     In a fleet with privacy the node gets a budget of its own. With private scores it publishes 1,
     as all do, and L̄ stays 1; with scores=released its L_v is published once, with noise.

@@ -76,8 +76,8 @@ def forgive(folder: Dir, node: NodeNumber) -> None:
     """Let a node take part again whose models were refused.
 
     With --check-updates a guardian counts the false models of a sender, and avoids it after some of
-    them. This makes the nodes that run here forget what they have counted, for instance when the
-    cause was found.
+    them. This resets the counts of the nodes that run here, for instance when the cause was
+    found.
     """
     from levywalk.fleet.operate.forgive import forgive as forgiven
 
@@ -92,11 +92,11 @@ def forgive(folder: Dir, node: NodeNumber) -> None:
 
 
 def revoke(folder: Dir, node: NodeNumber) -> None:
-    """Revoke a node: no node takes anything from it any more, and the walk goes on without it.
+    """Revoke a node: no node accepts anything from it any more; the walk continues without it.
 
     This needs the operator's key (authority/operator.key), and one node that runs here; all others
-    learn it from their neighbours, also later. If the node held the model, its guardian restores
-    it. A node that was revoked never takes part again.
+    learn it from their neighbours, at once or later. If the node held the model, its guardian
+    restores it. A revoked node never takes part again.
     """
     from levywalk.fleet.operate.revoke import revoke as revoked
 
@@ -113,7 +113,7 @@ def revive(
         bool,
         typer.Option(
             "--force",
-            help="Do it although the walk seems to be alive, or a better copy is on a node that "
+            help="Do it although the walk seems to run, or a better copy is on a node that "
             "does not run.",
         ),
     ] = False,
@@ -125,8 +125,8 @@ def revive(
     """Continue a walk that has stopped for good from the best copy of the model that is left.
 
     It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
-    says so. The copy becomes a new epoch. Should the walk be alive after all, on another machine,
-    its model is archived. With several tokens, --token says which of them.
+    says so. The copy becomes a new epoch. If the walk still runs, on another machine, its model is
+    archived. With several tokens, --token says which of them.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.operate.log_text import count
@@ -150,7 +150,7 @@ def revive(
         "made whose disks are lost: their number is not known."
     )
     if found.copy.line is not None:
-        print("The hash over all hand-offs may begin anew: the copy was in a log.")
+        print("The hash over all hand-offs may start again: the copy was in a log.")
 
 
 def rejoin(
@@ -204,7 +204,7 @@ def prune(
 ) -> None:
     """Remove the oldest visits from the nodes' logs, to make room. The nodes may run meanwhile.
 
-    The walk does not need them, but levywalk fleet trace does: write the trace before. Archived
+    The walk does not need them, but levywalk fleet trace does: write the trace first. Archived
     models and the beginnings of epochs stay. Later visits use the room; the files do not shrink.
     """
     from levywalk.errors import InvalidParameter

@@ -1,4 +1,4 @@
-"""``levywalk fleet operator``: make a folder with which somebody elsewhere asks the nodes."""
+"""``levywalk fleet operator``: make a folder for operators on other machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def operator(
         int, typer.Option("--days", min=1, help="Days for which its certificate is valid.")
     ] = 365,
 ) -> None:
-    """Make a folder with which an operator elsewhere asks the nodes of a fleet.
+    """Make a folder with which an operator on another machine can query the nodes.
 
     It needs the fleet's authority, and nodes with an operator port (fleet init --operator-port).
     Whoever has the folder can read the status, the reports, the trace and the model.

@@ -97,7 +97,7 @@ JoinOption = Annotated[
     typer.Option(
         "--join",
         metavar="NODE@TIME",
-        help="The node does not take part before, and joins with its edges.",
+        help="The node takes part only from this time on, with its edges.",
     ),
 ]
 GoneOption = Annotated[
@@ -288,7 +288,7 @@ def _terms(
     dead_after = checks.positive("--dead-after", dead_after)
     if dead_after < 4 * checks.positive("--latency", latency):
         raise InvalidParameter(
-            f"--dead-after must be at least 4 latencies, or living nodes are considered dead, "
+            f"--dead-after must be at least 4 latencies, or running nodes are considered dead, "
             f"got {dead_after:g} and {latency:g}"
         )
     beat = dead_after / 10 if heartbeat is None else checks.positive("--heartbeat", heartbeat)
@@ -357,7 +357,7 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
     for row in document["events"]:
         node = "" if row["node"] < 0 else escape(virtual.fleet.network.shown(row["node"]))
         table.add_row(
-            f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}"
+            f"{row['time']:.3f}", node, row["text"], f"{row['step']:,}", f"{row['handoffs']:,}"
         )
     Console().print(table)
     print(

@@ -15,7 +15,7 @@ UP_EXAMPLES = """Examples:
 
 levywalk fleet up my-fleet && levywalk fleet status my-fleet --watch
 
-Nodes that run already are not touched, so the same command restarts those that have died."""
+Nodes that run already are not touched, so the same command restarts those that have stopped."""
 
 
 def up(

@@ -70,7 +70,8 @@ class HeavyBallRule(BatchRule):
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
     ) -> Moved:
         """Return the new velocity as the direction."""
-        velocity = self.update.beta * token["velocity"] + weight * gradient  # type: ignore[attr-defined]
+        beta = self.update.beta  # type: ignore[attr-defined]
+        velocity = beta * token["velocity"] + weight * gradient
         return Moved(velocity, {"velocity": velocity}, kept)
 
 

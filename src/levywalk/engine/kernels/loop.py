@@ -272,7 +272,9 @@ def compiled_loop(
                         else:
                             z = total_of(row_dot(samples, a, padded, 0, lines, ANY_SHORT, 4))
                         if OWN_SLOPE:
-                            slope = call_slope(twins.slope, z, targets[i])  # type: ignore[call-arg, var-annotated]
+                            slope = call_slope(  # type: ignore[call-arg, var-annotated]
+                                twins.slope, z, targets[i]
+                            )
                         elif LOGISTIC:
                             sigma[0] = z
                             store(sigma, 0, sigmoid(load(sigma, 0, 1)))

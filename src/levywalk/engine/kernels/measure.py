@@ -63,7 +63,9 @@ def quadratic_excess(
 
 
 @kernel()
-def _quadratic_excess(models, active, optimum, hessian, least, room, errors, column):  # type: ignore[no-untyped-def]
+def _quadratic_excess(  # type: ignore[no-untyped-def]
+    models, active, optimum, hessian, least, room, errors, column
+):
     """``room`` is for the gaps x - x* of `LANES` models with the lanes side by side, then for a
     line of zeros and two lines of results.
     """
@@ -125,7 +127,9 @@ def logistic_loss(
 
 
 @kernel()
-def _logistic_loss(models, features, targets, offsets, ridge, room, out):  # type: ignore[no-untyped-def]
+def _logistic_loss(  # type: ignore[no-untyped-def]
+    models, features, targets, offsets, ridge, room, out
+):
     """Samples are read once for all models. With log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), one
     logarithm is taken of the product of the terms of `_FACTORS` samples. ``room`` is for the
     entries of every group of models, with the lanes side by side, and the sums so far, then for a

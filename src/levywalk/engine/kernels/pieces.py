@@ -74,7 +74,7 @@ def piece_plan(plan: RunPlan, step: int) -> RunPlan:
     """Return the plan with the design that holds at a step, and the same scores and weights."""
     (phase,) = plan.phases
     design = phase.bound.walk.piece_at(step)  # type: ignore[attr-defined]
-    bound = replace(phase.bound, walk=design, _views={})
+    bound = replace(phase.bound, walk=design, _view_of={})
     known = phase.published
     published = PublishedPhase(
         design, known.mean_score, known.step_size, known.most, scaled=known.scaled

@@ -104,7 +104,9 @@ def proximal_slopes(loss, centre, gain, y):  # type: ignore[no-untyped-def]
 
 
 @njit
-def proximal_rows(model, features, targets, loss, shrink, slopes, total):  # type: ignore[no-untyped-def]
+def proximal_rows(  # type: ignore[no-untyped-def]
+    model, features, targets, loss, shrink, slopes, total
+):
     """Make the proximal step of a node with several samples, by Newton's method.
 
     The model is the centre of the step before and its result after. Slopes are renewed, and the
@@ -168,7 +170,9 @@ def proximal_rows(model, features, targets, loss, shrink, slopes, total):  # typ
 
 
 @njit
-def _rise(loss, targets, predictions, along, pull, square, shrink, share):  # type: ignore[no-untyped-def]
+def _rise(  # type: ignore[no-untyped-def]
+    loss, targets, predictions, along, pull, square, shrink, share
+):
     """Return the derivative of the proximal step's objective against a share of a Newton step.
 
     It is negative beyond the lowest point of the line.

@@ -76,7 +76,9 @@ def softmax_slopes(z, outputs, label):  # type: ignore[no-untyped-def]
 
 
 @njit
-def slopes_at(row_at, model_at, target_at, loss, width, outputs, slopes_at):  # type: ignore[no-untyped-def]
+def slopes_at(  # type: ignore[no-untyped-def]
+    row_at, model_at, target_at, loss, width, outputs, slopes_at
+):
     """Write the slopes of the sample at an address, to an address with the room of `room_of`."""
     room = np.uint64((outputs + 7) // 8 * 8)
     row, model = _numbers(row_at, width), _numbers(model_at, width * outputs)
@@ -135,7 +137,9 @@ def add_at(model_at, row_at, slopes_at, width, outputs, shrink):  # type: ignore
 
 
 @njit
-def output_slopes(features, i, model, targets, loss, outputs, slopes):  # type: ignore[no-untyped-def]
+def output_slopes(  # type: ignore[no-untyped-def]
+    features, i, model, targets, loss, outputs, slopes
+):
     """Write the slopes of sample i to ``slopes``, which has the room of `room_of`."""
     width = features.shape[1]
     columns = outputs if loss == SQUARES else 1

@@ -85,13 +85,17 @@ def call_update(typingctx, address, a, b, c, d, e, f, g, h, i, j):  # type: igno
 
 
 @intrinsic
-def call_linear(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r):  # type: ignore[no-untyped-def]
+def call_linear(  # type: ignore[no-untyped-def]
+    typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r
+):
     """Call the update that is given samples at an address; the arguments are those of `LINEAR`."""
     return _call(LINEAR)
 
 
 @intrinsic
-def call_decide(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r, s):  # type: ignore[no-untyped-def]
+def call_decide(  # type: ignore[no-untyped-def]
+    typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r, s
+):
     """Call the decision at an address; the arguments are those of `DECIDE`."""
     return _call(DECIDE)
 

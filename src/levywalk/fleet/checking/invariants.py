@@ -7,9 +7,9 @@ every write to any disk, and raises `Violation` as soon as an invariant is broke
   epoch. One that is MOVING or WITHDRAWING does not count once the register has released exactly its
   choice: it can only become a guardian's copy.
 - I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be
-  below the highest epoch that any living disk knows (it would be archived). It is: the end; or a
-  token that is not just PREPARED; or a guarded copy with an empty register; or a
-  PREPARED token whose certificate is on a living disk.
+  below the highest epoch that any disk of a running node knows (it would be archived). It is: the
+  end; or a token that is not just PREPARED; or a guarded copy with an empty register; or a
+  PREPARED token whose certificate is on the disk of a running node.
 - I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
   of that epoch becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.

@@ -86,8 +86,8 @@ class WalkVerdict(NamedTuple):
 
 def judge_folder(fleet: Fleet, folder: Path) -> WalkVerdict:
     """Check everything that a fleet has left: the logs, the losses that its status shows, and the
-    errors that its nodes report. Of several tokens, this is about the fleet's own one
-    (`Fleet.of_token`).
+    errors that its nodes report. With several tokens, this is about the fleet's own
+    one (`Fleet.of_token`).
     """
     number = fleet.token_number
     for path in sorted(folder.glob("node-*/node.log")):

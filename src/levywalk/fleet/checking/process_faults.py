@@ -32,7 +32,7 @@ WEIGHTS = {
     "one way": 3,
 }
 WEIGHTS |= {"delay": 2, "reset": 3, "flapping": 2, "halves": 1}
-_AT_BIRTH = ("create", "mark")  # failpoints of a new store
+_AT_CREATION = ("create", "mark")  # failpoints of a new store
 _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
 
 
@@ -40,7 +40,7 @@ class ProcessFault(NamedTuple):
     """One fault, and its steps."""
 
     kind: str
-    words: str
+    text: str
     stages: Iterator[float]
 
 
@@ -53,14 +53,14 @@ class Tally:
         default_factory=list
     )  # seconds from the end of a fault until the walk went on
     after_loss: list[float] = field(default_factory=list)  # the same after a death
-    story: list[str] = field(default_factory=list)
+    timeline: list[str] = field(default_factory=list)
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
             self.kinds + other.kinds,
             self.waits + other.waits,
             self.after_loss + other.after_loss,
-            self.story + other.story,
+            self.timeline + other.timeline,
         )
 
 
@@ -121,7 +121,7 @@ class FaultInjector:
 
     def say(self, text: str) -> None:
         """Write down what happens."""
-        self.tally.story.append(f"{time.monotonic() - self._began:8.2f}  {text}")
+        self.tally.timeline.append(f"{time.monotonic() - self._began:8.2f}  {text}")
 
     # One round
 
@@ -157,7 +157,7 @@ class FaultInjector:
     def _play(self, faults: list[ProcessFault]) -> None:
         due = [(time.monotonic(), fault) for fault in faults]
         for fault in faults:
-            self.say(f"{fault.kind}: {fault.words}")
+            self.say(f"{fault.kind}: {fault.text}")
         while due:
             at, fault = min(due, key=lambda one: one[0])
             due.remove((at, fault))
@@ -166,7 +166,7 @@ class FaultInjector:
             if pause is not None:
                 due.append((time.monotonic() + pause, fault))
             else:
-                self.say(f"{fault.kind} is over: {fault.words}")
+                self.say(f"{fault.kind} is over: {fault.text}")
 
     def lose(self, role: str) -> float:
         """Kill the node that has a role (see `RunningFleet.catch`) for good; return the seconds
@@ -233,7 +233,7 @@ class FaultInjector:
         names = [
             name
             for name in FAILPOINTS
-            if not name.startswith(_AT_BIRTH) and (self.files or not name.startswith(_OF_FILES))
+            if not name.startswith(_AT_CREATION) and (self.files or not name.startswith(_OF_FILES))
         ]
         where = f"{self.draws.choice(names)}:{self.draws.choice((1, 2, 3, 5, 8, 13, 30))}"
         return f"node {v} at {where}", self._dies_at(v, where)
@@ -261,10 +261,8 @@ class FaultInjector:
     def _lost_disk(self, v: int) -> tuple[str, Iterator[float]]:
         where = None
         if self.draws.random() < 0.4:
-            where = (
-                f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}"
-                ":1"
-            )
+            names = [name for name in FAILPOINTS if name.startswith(_AT_CREATION)]
+            where = f"{self.draws.choice(names)}:1"
 
         def stages() -> Iterator[float]:
             self.live.kill(v)

@@ -162,9 +162,9 @@ def check_fleet(
             verdict = judge_folder(live.fleet, folder)
         except Violation as broken:
             why = str(broken).removeprefix(f"{broken.which}: ")
-            raise Violation(broken.which, "\n".join([why, *havoc.tally.story])) from broken
+            raise Violation(broken.which, "\n".join([why, *havoc.tally.timeline])) from broken
         finally:
-            (folder / "story.txt").write_text("\n".join(havoc.tally.story) + "\n")
+            (folder / "timeline.txt").write_text("\n".join(havoc.tally.timeline) + "\n")
     total.tally += havoc.tally
     total.verdicts.append(verdict)
     total.fleets += 1

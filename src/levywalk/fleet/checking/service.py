@@ -138,7 +138,7 @@ class Service:
     """What the operator has done."""
 
     typed: Counter[str] = field(default_factory=Counter)
-    again: Counter[str] = field(default_factory=Counter)  # because it failed
+    repeated: Counter[str] = field(default_factory=Counter)  # because it failed
     killed: Counter[str] = field(default_factory=Counter)  # commands that were killed themselves
     said: list[str] = field(default_factory=list)  # why a command was typed again
     joined: list[int] = field(default_factory=list)
@@ -178,7 +178,7 @@ class Operator:
                 if code is None:
                     self.found.killed[name] += 1
                     continue
-                self.found.again[name] += 1
+                self.found.repeated[name] += 1
                 self.found.said.append(f"{' '.join(words[:2])}: {output.strip()}")
         finally:
             self.killer.command, self.killer.about = "", ()
@@ -341,7 +341,7 @@ def summary(
             f"{len(during)}, {sum(one.meant for one in during)}",
         ),
         ("commands typed", f"{found.typed.total()}"),
-        ("typed again after an error", f"{found.again.total()}"),
+        ("typed again after an error", f"{found.repeated.total()}"),
         ("commands that were killed, and typed again", f"{found.killed.total()}"),
         ("new keys, joined nodes, revoked nodes", _counts(found)),
         ("updates that count", f"{verdict.steps:,}"),

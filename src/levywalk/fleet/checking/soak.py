@@ -108,7 +108,7 @@ class SoakRun:
             self.found.late += 1
             return
         fault, v = self.injector.made(kind, self.live.roles(), taken)
-        self.injector.say(f"{kind}: {fault.words}")
+        self.injector.say(f"{kind}: {fault.text}")
         self.injector.tally.kinds[kind] += 1
         self.found.faults_begun += 1
         self._due.append((time.monotonic(), fault, v))
@@ -121,7 +121,7 @@ class SoakRun:
                 self._due.remove(entry)
                 pause = next(fault.stages, None)
                 if pause is None:
-                    self.injector.say(f"{fault.kind} is over: {fault.words}")
+                    self.injector.say(f"{fault.kind} is over: {fault.text}")
                 else:
                     self._due.append((time.monotonic() + pause, fault, v))
 
@@ -187,7 +187,7 @@ class SoakRun:
             self._advance()
             time.sleep(0.05)
         if self._due:
-            names = ", ".join(f"{fault.kind} ({fault.words})" for _, fault, _ in self._due)
+            names = ", ".join(f"{fault.kind} ({fault.text})" for _, fault, _ in self._due)
             raise Violation("faults", f"these do not end within {ENDS:.0f} s: {names}")
         self.goes_on()
 
@@ -280,9 +280,9 @@ def main(arguments: list[str] | None = None) -> int:
                     live.end(v)
                 verdict = judge_folder(live.fleet, folder)
             finally:
-                (folder / "story.txt").write_text("\n".join(run.injector.tally.story) + "\n")
+                (folder / "timeline.txt").write_text("\n".join(run.injector.tally.timeline) + "\n")
     except Violation as broken:
-        say(f"\n{broken}\n\nseed {seed}; what happened is in {folder / 'story.txt'}")
+        say(f"\n{broken}\n\nseed {seed}; what happened is in {folder / 'timeline.txt'}")
         return 1
     except LevywalkError as error:
         say(f"Error: {error}")

@@ -133,7 +133,7 @@ def _joining(path: Path) -> Iterator[Finding]:
         yield Finding(
             FindingLevel.PROBLEM,
             f"node {number} has not finished joining: levywalk fleet join was interrupted",
-            f"type it again: {wish.typed(path)}",
+            f"run the same command again to resume: {wish.typed(path)}",
         )
 
 

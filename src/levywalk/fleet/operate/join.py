@@ -134,8 +134,8 @@ def join(
             return _finish(FleetFolder.open(fleet.path), number, wish, timeout, say)
         except FleetProblem as error:
             raise FleetProblem(
-                f"{error}\nNode {number} has not finished joining. Type the same command again, "
-                f"and it goes on where it stopped: {wish.typed(fleet.path)}"
+                f"{error}\nNode {number} has not finished joining. Run the same command again "
+                f"to resume: {wish.typed(fleet.path)}"
             ) from None
 
 

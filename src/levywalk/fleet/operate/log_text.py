@@ -105,8 +105,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         "so"
     ),
     "revived": lambda a: (
-        f"continues from its copy of step {a['step']} of {named(a['epoch'])}, on the operator's "
-        "word"
+        f"continues from its copy of step {a['step']} of {named(a['epoch'])}, by the operator's "
+        "signed order"
     ),
     "guardian gone": lambda a: (
         f"continues without its guardian, node {a['guardian']}, which is gone"
@@ -206,6 +206,6 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "
         "status"
     ),
-    "trouble": lambda a: f"has met an error and continues: {a['message']}",
+    "trouble": lambda a: f"an error occurred; the node continues: {a['message']}",
     "cannot run": lambda a: f"cannot run: {a['message']}",
 }

@@ -107,8 +107,8 @@ def check_same(folder: Path, number: int, before: Wish, wish: Wish) -> None:
             if same:
                 return
     raise FleetProblem(
-        f"node {number} has not finished joining: an earlier command was interrupted. Type it "
-        f"again, and it goes on where it stopped: {before.typed(folder)}"
+        f"node {number} has not finished joining: an earlier command was interrupted. Run the "
+        f"same command again to resume: {before.typed(folder)}"
     )
 
 
@@ -141,8 +141,8 @@ def make_newcomer(fleet: FleetFolder, wish: Wish, key: OperatorKey, days: int) -
     try:
         own = _filled(beside, fleet, number, wish, days)
         score = _score(fleet.manifest, own, wish)
-        if score.written is not None:
-            own = replace(own, score=score.written)
+        if score.in_node_file is not None:
+            own = replace(own, score=score.in_node_file)
         own.write(beside / "node.toml")
         if fleet.manifest.published.privacy is not None:
             write_budget(beside, fleet.manifest)
@@ -248,7 +248,7 @@ class _Score(NamedTuple):
     """The L_v of a new node that enters L̄, and the one that its node file must have, if any."""
 
     published: float
-    written: float | None = None
+    in_node_file: float | None = None
 
 
 def _scores(manifest: Manifest) -> str:

@@ -1,9 +1,9 @@
-"""`fleet revive`: continue a walk that has died from the best copy that is left.
+"""`fleet revive`: continue a walk that has stopped for good from the best copy that is left.
 
 Copies that a node does not use itself are on many disks: what it guarded before, what was prepared
 and never used, what was archived, and the models that the log records. The newest becomes a new
-epoch, as if a guardian had restored it, with the operator's signature. If the walk is alive after
-all, it is archived: the higher epoch always wins.
+epoch, as if a guardian had restored it, with the operator's signature. If the walk still
+runs, it is archived: the higher epoch always wins.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def revive(
     Parameters
     ----------
     force
-        Whether to do so although the walk seems to be alive, or a better copy is on a node that
+        Whether to do so although the walk seems to run, or a better copy is on a node that
         does not run.
 
     Raises

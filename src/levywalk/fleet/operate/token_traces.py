@@ -1,4 +1,4 @@
-"""The traces of several tokens as one, in which each token is a replica."""
+"""The traces of several tokens as one trace. Each token is a replica in it."""
 
 from __future__ import annotations
 

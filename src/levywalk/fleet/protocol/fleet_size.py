@@ -62,8 +62,8 @@ def refuses_size(size: FleetSize, before: int, run: bytes, keys: Verifier) -> st
 def resized(published: PublishedWalk, size: FleetSize) -> PublishedWalk:
     """Return what is published about a walk over a fleet of another size.
 
-    The mean score t̄ is L̄ for the targets importance and mixed, and 1 for the uniform one. (A fleet
-    with another target cannot be joined.)
+    The mean score t̄ is L̄ for the targets importance and mixed, and 1 for the uniform one.
+    (A fleet with another target cannot be joined.)
 
     Examples
     --------

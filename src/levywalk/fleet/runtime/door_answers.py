@@ -180,7 +180,7 @@ class DoorAnswers:
         return frames
 
     def _copies(self, asked: dict[str, Any]) -> Callable[[], Frames]:
-        """Where this node has copies of the model from which a dead walk could be revived."""
+        """Where this node has copies of the model from which a stopped walk could be revived."""
         runner = self._runner(asked)
         file, manifest = runner.file, runner.manifest
 

@@ -97,12 +97,12 @@ def waits_for(
     renew_after: int,
     asked: Collection[int] = (),
     *,
-    mute: tuple[int, float] | None = None,
+    unresponsive: tuple[int, float] | None = None,
 ) -> str | None:
     """Return which node keeps the token here from moving, in words; None if there is none.
 
-    ``asked`` are neighbours whose answer the walk needs before it decides. ``mute`` is a node that
-    should have answered long ago although it is connected, and for how many seconds it has not.
+    ``asked`` are neighbours whose answer the walk needs before it decides. ``unresponsive`` is a
+    node that is connected but should have answered long ago, and for how many seconds it has not.
     """
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
@@ -121,10 +121,11 @@ def waits_for(
     for node, what in needed:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
-        if mute is not None and node == mute[0]:
+        if unresponsive is not None and node == unresponsive[0]:
             return (
                 f"waits for {what}, node {node}, which is connected and has not answered for "
-                f"{mute[1]:.0f} s: look at its log; if its owner cannot help, levywalk fleet revoke"
+                f"{unresponsive[1]:.0f} s: look at its log; if its owner cannot help, levywalk "
+                "fleet revoke"
             )
     silent = sorted(set(asked) - connected)
     if silent:
@@ -140,18 +141,14 @@ def waits_to_act(fenced: str, awaited: set[int]) -> str | None:
     Examples
     --------
     >>> waits_to_act("", {5, 3})
-    'waits for the answers of nodes 3, 5: what have they seen of it before it started again?'
+    "waits until nodes 3, 5 confirm that this node's disk is up to date"
     """
     if fenced:
         return f"is fenced: {fenced}"
     if awaited:
-        many = "s" if len(awaited) > 1 else ""
         who = ", ".join(str(u) for u in sorted(awaited))
-        word = "they" if many else "it"
-        return (
-            f"waits for the answer{many} of node{many} {who}: what {'have' if many else 'has'} "
-            f"{word} seen of it before it started again?"
-        )
+        confirm = f"nodes {who} confirm" if len(awaited) > 1 else f"node {who} confirms"
+        return f"waits until {confirm} that this node's disk is up to date"
     return None
 
 

@@ -79,7 +79,7 @@ class Orders:
         if self.runner.node.awaited and not isinstance(event, Gone | Pardoned | Revoke | Resize):
             why = waits_to_act("", self.runner.node.awaited)
             raise InvalidParameter(
-                f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
+                f"node {self.process.file.id} {why}. Start those nodes, or say that they are gone "
                 "(levywalk fleet gone), and try again"
             )
         self.runner.event(event)
@@ -224,7 +224,7 @@ class Orders:
             self._connected(),
             terms.renew_after,
             () if node.inquiry is None else node.inquiry.due,
-            mute=needed if needed is not None and node.keeps_waiting(*needed) else None,
+            unresponsive=needed if needed is not None and node.keeps_waiting(*needed) else None,
         )
         found = describe(disk)
         for u, link in self.process.transport.links.items():

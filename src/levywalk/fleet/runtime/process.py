@@ -280,7 +280,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the node of a node file; return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) != 1:
-        print("usage: python -m levywalk.fleet.runtime.process NODE.toml", file=sys.stderr)  # noqa: T201
+        usage = "usage: python -m levywalk.fleet.runtime.process NODE.toml"
+        print(usage, file=sys.stderr)  # noqa: T201
         return 2
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [*command(given[0])], os.environ | ENVIRONMENT)

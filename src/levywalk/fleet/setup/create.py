@@ -272,8 +272,9 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             "file that is installed at every node, see levywalk fleet init --model"
         )
     elif has_l1(problem):
+        l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
-            f"problem must have no l1 penalty on real nodes, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
+            f"problem must have no l1 penalty on real nodes, got l1 = {l1:g}; "
             f"use {typed('a ridge', '--ridge')}, or levywalk fleet simulate, which takes it"
         )
 

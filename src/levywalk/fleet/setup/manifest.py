@@ -79,7 +79,8 @@ class Manifest:
     run
         A random name of this run, so that two fleets with the same settings differ.
     nodes, mean_smoothness
-        The number of nodes, and L̄ of those with data; those of the last size, if nodes have joined.
+        The number of nodes, and L̄ of those with data. If nodes have joined, both are those of the
+        last size.
     start
         The node where the walk starts.
     idle

@@ -1,8 +1,8 @@
 """The privacy of a fleet: what is refused when it is created, what its manifest says, and what a
 node checks before it takes part.
 
-The rules are those of a simulation (`levywalk.privacy`). `levywalk.privacy` needs scipy, which a
-node without privacy does without, so it is imported where it is needed.
+The rules are those of a simulation (`levywalk.privacy`). `levywalk.privacy` needs scipy. A
+node without privacy does not need it, so it is imported only where it is used.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class TimelineRow(NamedTuple):
     time: float
     node: int
     what: str
-    words: str
+    text: str
     step: int
     handoffs: int
 
@@ -42,7 +42,7 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     >>> virtual.run()
     True
     >>> for row in timeline(virtual):
-    ...     print(row.node, row.words)
+    ...     print(row.node, row.text)
     0 creates the first model; node 1 guards it
     7 the walk is over after 50 updates
     """
@@ -142,9 +142,9 @@ def stuck(virtual: VirtualFleet) -> str:
         if node.awaited:
             first = min(node.awaited)
             return (
-                f"node {v} has started again and waits for the answer of node {first}, which must "
-                "tell what it has seen of it: restart that node, or tell the others that it is "
-                f"gone (--gone {first}@TIME)"
+                f"node {v} has started again and waits until node {first} confirms that its disk "
+                "is up to date: restart that node, or tell the others that it is gone (--gone "
+                f"{first}@TIME)"
             )
     helds = [
         (v, held)

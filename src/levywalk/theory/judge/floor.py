@@ -218,7 +218,7 @@ def fixed_point(setting: TheoremSetting) -> tuple[Floats, str]:
 def _limits(
     setting: TheoremSetting, problem: LeastSquares, centre: Floats, most: int
 ) -> tuple[Floats | None, Floats | None, float, tuple[str, ...]]:
-    """Solve for the mean and the second moment of x - x̃, which keeps the digits of a small bias."""
+    """Solve for the mean and the second moment of x - x̃; this keeps the digits of a small bias."""
     n, dim = problem.n, problem.dim
     if n * dim > _MEAN_UNKNOWNS:
         return (
