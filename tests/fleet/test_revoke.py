@@ -84,10 +84,10 @@ def test_only_the_operator_revokes() -> None:
         assert [one.what for one in effects if isinstance(one, Notice)] == ["refused"]
         assert node.disk.revoked == Revocations()
     node.receive(Got(1, Revoked(right)), fleet.virtual.now)
-    assert node.disk.revoked.words == (right,)
+    assert node.disk.revoked.orders == (right,)
     other = word(fleet, 3, Epoch(9, 9, 9))  # the first word counts
     node.receive(Got(1, Revoked(other)), fleet.virtual.now)
-    assert node.disk.revoked.words == (right,)
+    assert node.disk.revoked.orders == (right,)
 
 
 def test_nothing_is_taken_from_a_revoked_node() -> None:

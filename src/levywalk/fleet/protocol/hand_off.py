@@ -140,7 +140,7 @@ class HandOff(Remembering):
         return held.guardian
 
     def _asked_for(self) -> tuple[object, ...]:
-        """Return the node whose answer the token here needs, and what about; () if it needs none."""
+        """Return whose answer the token here needs, and about what; () if it needs none."""
         held, node = self.disk.held, self._needs_answer()
         if held is None or node == NOBODY:
             return ()

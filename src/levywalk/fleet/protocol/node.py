@@ -158,7 +158,7 @@ class Node(HandOff):
             lie = self._lie_of(sender)
             if lie is not None and lie.pardon is None:
                 return
-        if disk.revoked.words and sender in disk.revoked.nodes:
+        if disk.revoked.orders and sender in disk.revoked.nodes:
             return
         if self._accepts(event, now):
             self._answers[type(event.message)](sender, event.message, now)
@@ -192,7 +192,7 @@ class Node(HandOff):
         self._continue(now)
         for lie in self.disk.liars:
             self._continue_above(lie, now)
-        for word in self.disk.revoked.words:
+        for word in self.disk.revoked.orders:
             self._leave_its_epoch(word, now)
         later, self.postponed = self.postponed, []
         for event in later:

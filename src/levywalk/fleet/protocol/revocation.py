@@ -56,16 +56,16 @@ class Revocation(NamedTuple):
 class Revocations(NamedTuple):
     """All nodes that were revoked, each once, in the order in which this node has heard of them."""
 
-    words: tuple[Revocation, ...] = ()
+    orders: tuple[Revocation, ...] = ()
 
     @property
     def nodes(self) -> set[int]:
         """The nodes that were revoked."""
-        return {word.node for word in self.words}
+        return {word.node for word in self.orders}
 
     def covers(self, node: int, epoch: Epoch) -> bool:
         """Return whether a link of a node that opens an epoch is refused."""
-        return any(word.covers(node, epoch) for word in self.words)
+        return any(word.covers(node, epoch) for word in self.orders)
 
 
 NOBODY_REVOKED = Revocations()

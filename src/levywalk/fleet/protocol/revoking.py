@@ -27,7 +27,7 @@ class Revoking(Epochs):
         if why is not None:
             self._record("refused", sender=sender, why=why)
             return
-        self._put("revoked", Revocations((*self.disk.revoked.words, word)))
+        self._put("revoked", Revocations((*self.disk.revoked.orders, word)))
         if word.node != self.id:
             self._owe(word.node)  # in the same transaction
         self._record("revoked", node=word.node)
@@ -54,5 +54,5 @@ class Revoking(Epochs):
 
     def _tell_revocations(self, u: int) -> None:
         """Tell a neighbour which nodes were revoked."""
-        for word in self.disk.revoked.words:
+        for word in self.disk.revoked.orders:
             self._send(u, Revoked(word))

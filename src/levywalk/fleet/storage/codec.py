@@ -118,8 +118,8 @@ class RevocationsField:
 
     def write(self, out: FieldWriter, value: Revocations) -> None:
         """Write a value."""
-        out.parts.append(LONG.pack(len(value.words)))
-        for word in value.words:
+        out.parts.append(LONG.pack(len(value.orders)))
+        for word in value.orders:
             _REVOCATION.write(out, word)
 
     def read(self, source: FieldReader) -> Revocations:
