@@ -28,6 +28,7 @@ from levywalk.room import at_most
 from levywalk.theory import bounds
 from levywalk.trace import Comparison
 from levywalk.trace.comparison_files import RESULT, require_folder
+from levywalk.trace.provenance import is_plain_sgd
 from levywalk.trace.ranking import Criterion
 from levywalk.updates import Update
 from levywalk.walks import Design, Walk
@@ -234,7 +235,7 @@ def _theory_row(
     (row,) = found.rows()
     gamma = results.step_size[name]
     guess = found.judgements[name].prediction
-    if guess is not None and results.traces[name].provenance["update"] == "Sgd(minibatch=None)":
+    if guess is not None and is_plain_sgd(results.traces[name].provenance.get("update")):
         row["floor"] = guess.bias2 + gamma * guess.noise
     row["bound"] = _bound(results, network, problem, name, design, gamma)
     return row, found.sentences[0] if row["score"] > 2.0 else ""
