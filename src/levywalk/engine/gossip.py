@@ -2,6 +2,8 @@
 
 This is what people would take instead of a walking model. The same problems, traces and counts of
 messages make the two comparable.
+
+`gossip` is long because each option is a parameter with a description of its own.
 """
 
 from __future__ import annotations
