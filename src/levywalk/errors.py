@@ -270,6 +270,18 @@ class DivergedWarning(UserWarning):
     """
 
 
+class RegistryWarning(UserWarning):
+    """An installed package offers a name that is taken, or one that cannot be loaded.
+
+    The name is left out, and all other names can be used.
+
+    Examples
+    --------
+    >>> import warnings, levywalk as lw
+    >>> warnings.simplefilter("error", lw.RegistryWarning)  # to stop instead
+    """
+
+
 class ResumeWarning(UserWarning):
     """A run is resumed from a file of another machine, or its state file could not be written.
 

@@ -15,6 +15,7 @@ registered: reading a file never runs code.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
@@ -23,12 +24,13 @@ import importlib.util
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
+from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile, RegistryWarning
 from levywalk.remedy import typed
 
 KINDS = ("design", "update", "loss", "schedule", "network", "data")
@@ -65,9 +67,15 @@ _NESTED = {
     "detector": "detector",
 }
 
+# The kinds whose objects are made by functions, which keep the recipe with the object.
+_MADE_BY_FUNCTIONS = ("network", "data")
+
 _names: dict[str, dict[str, Callable[..., Any]]] = {kind: {} for kind in (*KINDS, *PARTS)}
 _loaded: dict[str, str] = {}  # path of a loaded file to the hash of its content
+# the entry points of a kind, and the kinds whose entry points were loaded, or are being loaded now
+_entry_points: dict[str, tuple[EntryPoint, ...]] = {}
 _entry_points_read: set[str] = set()
+_entry_points_loading: set[str] = set()
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
@@ -80,7 +88,8 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
     kind
         "design", "update", "loss", "schedule", "network" or "data".
     name
-        Letters, digits and underscores. A name that is already registered is refused.
+        Letters, digits and underscores. A name that is already registered is refused, and so is
+        one that an installed package offers by an entry point.
     factory
         A class or function. Its arguments become the keys of the recipe, and the object that it
         makes should keep each argument as an attribute of the same name, so that the recipe can be
@@ -114,13 +123,16 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
         )
     _fill(kind)
     if name in table and table[name] is not factory:
-        raise InvalidParameter(f"the {kind} name {name!r} is taken; choose another name")
+        raise InvalidParameter(
+            f"the {kind} name {name!r} is taken by {_place(table[name])}; choose another name"
+        )
+    if name not in table and kind not in _entry_points_read:
+        for entry in _offered(kind):
+            if entry.name == name and not _same_package(entry, factory):
+                raise InvalidParameter(
+                    f"the {kind} name {name!r} is taken by {_shown(entry)}; choose another name"
+                )
     table[name] = factory
-
-
-def add(kind: str, name: str, factory: Callable[..., Any]) -> None:
-    """Register a factory of the package itself."""
-    _names[kind][name] = factory
 
 
 def registered(kind: str, name: str | None = None) -> Callable[[Factory], Factory]:
@@ -197,13 +209,13 @@ def to_dict(kind: str, value: Any, *, strict: bool = True) -> Any:
     """
     _fill(kind)
     recipe = _recipe(kind, value)
+    if recipe is None and any(_same_package(entry, type(value)) for entry in _offered(kind)):
+        _read_entry_points(kind)
+        recipe = _recipe(kind, value)
     if recipe is None:
         if not strict:
             return None
-        raise InvalidParameter(
-            f"{type(value).__name__} has no recipe: give its class a name with "
-            f"lw.register({kind!r}, name, factory)"
-        )
+        raise InvalidParameter(_without_recipe(kind, value))
     name, arguments = recipe
     try:
         return {"kind": name} | {key: _plain(key, entry) for key, entry in arguments.items()}
@@ -226,7 +238,11 @@ def from_dict(kind: str, recipe: Any) -> Any:
     factory = find(kind, recipe["kind"])
     given = {key: value for key, value in recipe.items() if key != "kind"}
     check_arguments(kind, recipe["kind"], factory, given)
-    return factory(**{key: _made(key, value) for key, value in given.items()})
+    made = factory(**{key: _made(key, value) for key, value in given.items()})
+    if kind in _MADE_BY_FUNCTIONS and getattr(made, "recipe", None) is None:
+        with contextlib.suppress(AttributeError, TypeError):  # an object without room for it
+            object.__setattr__(made, "recipe", (kind, recipe["kind"], given))
+    return made
 
 
 def check_arguments(
@@ -318,12 +334,73 @@ def _fill(kind: str) -> None:
     _load_environment()
 
 
+def _offered(kind: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a kind without importing what they name."""
+    if kind not in _entry_points:
+        _entry_points[kind] = tuple(entry_points(group=f"levywalk.{kind}"))
+    return _entry_points[kind]
+
+
 def _read_entry_points(kind: str) -> None:
-    if kind in _entry_points_read:
+    """Load the entry points of a kind.
+
+    One that cannot be used is left out with a warning, so that the others can be used. A module
+    that is loaded here may itself ask for names, which then finds those that are known so far.
+    """
+    if kind in _entry_points_read or kind in _entry_points_loading:
         return
+    problems: list[str] = []
+    _entry_points_loading.add(kind)
+    try:
+        for entry in _offered(kind):
+            try:
+                factory = entry.load()
+            except Exception as error:  # a package of somebody else may raise anything
+                problems.append(
+                    f"{_shown(entry)} cannot be loaded and is left out: "
+                    f"{type(error).__name__}: {error}"
+                )
+                continue
+            taken = _names[kind].get(entry.name)
+            if not entry.name.isidentifier() or not callable(factory):
+                problems.append(
+                    f"{_shown(entry)} is left out: its name must consist of letters, digits and "
+                    "underscores, and it must be a class or a function"
+                )
+            elif taken is not None and taken is not factory:
+                problems.append(
+                    f"{_shown(entry)} is left out: the {kind} name {entry.name!r} is taken by "
+                    f"{_place(taken)}; ask its authors for another name, or register it yourself "
+                    f"with lw.register({kind!r}, another name, factory)"
+                )
+            else:
+                _names[kind][entry.name] = factory
+    finally:
+        _entry_points_loading.discard(kind)
     _entry_points_read.add(kind)
-    for entry in entry_points(group=f"levywalk.{kind}"):
-        register(kind, entry.name, entry.load())
+    for text in problems:  # after the mark: as errors, they must not keep the names from being read
+        warnings.warn(text, RegistryWarning, stacklevel=3)
+
+
+def _shown(entry: EntryPoint) -> str:
+    """Return how messages call an entry point: its name, its place and its package."""
+    package = f" of the package {entry.dist.name}" if entry.dist is not None else ""
+    return f"the entry point {entry.name} = {entry.value}{package}"
+
+
+def _place(factory: Callable[..., Any]) -> str:
+    """Return where a factory is defined."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    return f"{getattr(factory, '__module__', None) or '?'}.{name}"
+
+
+def _same_package(entry: EntryPoint, factory: Callable[..., Any]) -> bool:
+    """Return whether an entry point is of the package that has the factory.
+
+    Such a package registers a name of its own, and may be in the middle of its import.
+    """
+    top = (getattr(factory, "__module__", None) or "").partition(".")[0]
+    return entry.module.partition(".")[0] == top
 
 
 def _recipe(kind: str, value: Any) -> tuple[str, dict[str, Any]] | None:
@@ -336,6 +413,22 @@ def _recipe(kind: str, value: Any) -> tuple[str, dict[str, Any]] | None:
             if all(hasattr(value, key) for key in keys):
                 return name, {key: getattr(value, key) for key in keys}
     return None
+
+
+def _without_recipe(kind: str, value: Any) -> str:
+    """Return why an object has no recipe, and what to do."""
+    owner = type(value).__name__
+    if kind not in _MADE_BY_FUNCTIONS:
+        return (
+            f"{owner} has no recipe: give its class a name with "
+            f"lw.register({kind!r}, name, factory)"
+        )
+    known = ", ".join(sorted(_names[kind]))
+    return (
+        f"{kind} has no recipe: this {owner} was not made by a registered factory ({known}) but "
+        f"from a file, from arrays or by a change of another one; save it as a file, and give the "
+        f"file's name in an experiment"
+    )
 
 
 def _plain(key: str, value: Any) -> Any:

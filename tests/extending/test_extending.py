@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,9 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.experiments.execute import execute
+from levywalk.experiments.folder_report import theory_beside
+from levywalk.experiments.spec import check_experiment
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
@@ -110,6 +114,21 @@ def test_a_virtual_fleet_makes_the_same_walk_to_the_bit(case: str) -> None:
     assert found.bytes[0, -1] == expected.bytes[0, -1]
 
 
+@pytest.mark.usefixtures("reference_only")
+@pytest.mark.parametrize("case", CASES)
+def test_a_comparison_makes_the_same_runs(case: str) -> None:
+    problem, walk, update = CASES[case]
+    given: dict[str, Any] = {"steps": 80, "step_size": 1e-4, "replicas": 2, "seed": 3}
+    method = walk if update is None else (walk, update)
+    methods = {"ours": method, "mhlj": lw.mhlj()}
+    found = lw.compare(NETWORK, problem, methods, record_walk=True, progress=False, **given)
+    alone = lw.run(NETWORK, problem, walk, update=update, record_walk=True, **given)
+    assert np.array_equal(found.traces["ours"].walk, alone.walk)
+    assert np.array_equal(found.traces["ours"].model, alone.model)
+    assert found.rows["ours"]["step_size"] == 1e-4
+    assert "ours" in found._repr_html_()
+
+
 def test_real_nodes_take_methods_of_ones_own() -> None:
     given: dict[str, Any] = {"steps": 100, "step_size": 1e-4}
     remembers = Manifest.of(Fleet.of(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **given))
@@ -142,6 +161,39 @@ def test_theory_answers_or_says_why_not() -> None:
     np.add.at(law, NETWORK.indices, lw.stationary(edges))
     assert law == pytest.approx(NETWORK.degree / NETWORK.degree.sum(), rel=1e-9)
     assert lw.predict(NETWORK, HUBER, lw.unif_rw(), accuracy=0.5).curvature == "finite differences"
+    for update in (BALL, SAG):
+        for ask in (lw.predict, lw.error_floor, lw.entrapment, lw.transition):
+            with pytest.raises(lw.InvalidParameter, match="no answer for another update"):
+                ask(NETWORK, SQUARES, (lw.unif_rw(), update))
+
+
+@pytest.mark.usefixtures("reference_only")
+def test_the_report_answers_for_the_walk_and_says_that_the_update_has_no_theory(
+    tmp_path: Path,
+) -> None:
+    """Floor, steps and bound of plain SGD are not shown for momentum or for SAG."""
+    settings: dict[str, Any] = {
+        "network": {"family": "ring", "n": 12},
+        "problem": {"data": "homogeneous", "dim": 2},
+        "run": {"steps": 20, "replicas": 2, "step_size": 0.01},
+        "designs": {
+            "plain": {"kind": "unif_rw"},
+            "ball": {"kind": "unif_rw", "update": {"kind": "heavy_ball_example"}},
+            "sag": {"kind": "unif_rw", "update": {"kind": "sag_example"}},
+            "walk": {"kind": "non_backtracking_example"},
+        },
+    }
+    experiment = check_experiment(settings)
+    found = replace(execute(experiment, tmp_path, progress=False), settings=settings)
+    said = theory_beside(found, tmp_path, progress=False)
+    assert set(said.rows) == {"plain", "ball", "sag"}
+    assert said.rows["plain"]["floor"] > 0
+    for name, update in (("ball", "HeavyBall()"), ("sag", "Sag()")):
+        row = said.rows[name]
+        assert row["dwell"] == said.rows["plain"]["dwell"]
+        assert not any(row.get(key) for key in ("floor", "steps", "bias2", "bound"))
+        assert any(note.startswith(f"{name}: ") and update in note for note in said.notes)
+    assert any("walk is left out" in note and "not one per node" in note for note in said.notes)
 
 
 @pytest.mark.more
@@ -215,77 +267,139 @@ def file(name: str) -> str:
     return str(FOLDER / f"{name}.py")
 
 
+@dataclass(frozen=True)
+class Words:
+    """How an example is named in an experiment file and on the command line."""
+
+    table: str  # the keys of [designs.ours]
+    design: str = "unif_rw"
+    update: str = ""
+    loss: str = ""
+
+    @property
+    def problem(self) -> str:
+        if not self.loss:
+            return 'data = "homogeneous"\ndim = 3'
+        return f'data = "file"\nfile = "data.csv"\nloss = "{self.loss}"\nridge = 0.1'
+
+    @property
+    def options(self) -> list[str]:
+        """What `compare` and `fleet simulate` are given for the data."""
+        given = ["--steps", "60", "--step-size", "0.001", "--json"]
+        if not self.loss:
+            return given
+        return [*given, "--data", "data.csv", "--loss", self.loss, "--ridge", "0.1"]
+
+
+WORDS = {
+    "non_backtracking": Words('kind = "non_backtracking_example"', "non_backtracking_example"),
+    "heavy_ball": Words(
+        'kind = "unif_rw"\nupdate = { kind = "heavy_ball_example", beta = 0.5 }',
+        update="heavy_ball_example:beta=0.5",
+    ),
+    "sag": Words(
+        'kind = "unif_rw"\nupdate = { kind = "sag_example" }',
+        update="sag_example",
+    ),
+    "pseudo_huber": Words('kind = "unif_rw"', loss="pseudo_huber_example"),
+}
 EXPERIMENT = """
 [network]
 family = "ring"
 n = 12
 [problem]
-data = "homogeneous"
-dim = 3
+{problem}
 [run]
 steps = 60
 replicas = 2
 step_size = 0.001
-update = { kind = "sag_example" }
 [designs.ours]
-kind = "non_backtracking_example"
-[designs.ball]
-kind = "mhlj"
-update = { kind = "heavy_ball_example", beta = 0.5 }
+{table}
 [output]
 figure = "none"
 """
 
 
+@pytest.fixture(params=WORDS)
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Words]:
+    """Return an example of the page; the folder has its experiment and its data."""
+    words = WORDS[request.param]
+    text = EXPERIMENT.format(problem=words.problem, table=words.table)
+    (tmp_path / "experiment.toml").write_text(text)
+    rows = np.random.default_rng(4).normal(size=(24, 3))
+    np.savetxt(tmp_path / "data.csv", rows, delimiter=",", header="a,b,y", comments="")
+    return file(request.param), words
+
+
+def table_of(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.more
-def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "experiment.toml").write_text(EXPERIMENT)
+def test_an_experiment_file_as_a_command(example: tuple[str, Words], tmp_path: Path) -> None:
+    loads, words = example
     refused = typed(tmp_path, "run", "experiment.toml")
     assert refused.returncode == 2
-    assert "non_backtracking_example" in refused.stderr
-    loads = [
-        word
-        for name in ("sag", "heavy_ball", "non_backtracking")
-        for word in ("--load", file(name))
-    ]
-    done = typed(tmp_path, "run", "experiment.toml", "--json", *loads)
+    assert "_example" in refused.stderr
+    done = typed(tmp_path, "run", "experiment.toml", "--json", "--load", loads)
+    assert set(table_of(done)["designs"]) == {"ours"}
+    told = lw.Comparison.load(tmp_path / "out").traces["ours"].provenance
+    assert words.design in told["design"]["recipe"]["kind"]
+    assert (words.update or "sgd").partition(":")[0] == told["update"]["recipe"]["kind"]
+    assert (words.loss or "least_squares") == told["problem"]["loss"]["recipe"]["kind"]
+
+
+@pytest.mark.more
+def test_compare_as_a_command(example: tuple[str, Words], tmp_path: Path) -> None:
+    loads, words = example
+    ours = f"{words.design}+{words.update}" if words.update else words.design
+    given = ["compare", "ring:12", "--replicas", "2", *words.options, "--designs", f"mhlj,{ours}"]
+    refused = typed(tmp_path, *given)
+    assert refused.returncode == 2
+    assert "_example" in refused.stderr
+    found = table_of(typed(tmp_path, "--load", loads, *given))["designs"]
+    assert len(found) == 2
+    assert any(words.update.partition(":")[0] in name for name in found)
+
+
+@pytest.mark.more
+def test_a_simulated_fleet_as_a_command(example: tuple[str, Words], tmp_path: Path) -> None:
+    loads, words = example
+    given = ["fleet", "simulate", "ring:10", "--design", words.design, *words.options]
+    given += ["--update", words.update] if words.update else []
+    refused = typed(tmp_path, *given)
+    assert refused.returncode == 2
+    assert "_example" in refused.stderr
+    assert table_of(typed(tmp_path, "--load", loads, *given))
+
+
+@pytest.mark.more
+def test_worker_processes_of_a_sweep_know_a_loaded_file(
+    example: tuple[str, Words], tmp_path: Path
+) -> None:
+    text = (tmp_path / "experiment.toml").read_text()
+    (tmp_path / "sweep.toml").write_text(text + '\n[sweep]\n"run.seed" = [0, 1]\n')
+    done = typed(
+        tmp_path, "--load", example[0], "sweep", "sweep.toml", "--workers", "2", "--out", "swept"
+    )
     assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)["designs"]) == {"ours", "ball"}
+
+
+@pytest.mark.more
+def test_all_examples_at_once_and_a_file_that_is_missing(tmp_path: Path) -> None:
+    words = Words(
+        'kind = "non_backtracking_example"\nupdate = { kind = "sag_example" }\n[designs.ball]\n'
+        'kind = "mhlj"\nupdate = { kind = "heavy_ball_example", beta = 0.5 }',
+        loss="pseudo_huber_example",
+    )
+    rows = np.random.default_rng(4).normal(size=(24, 3))
+    np.savetxt(tmp_path / "data.csv", rows, delimiter=",", header="a,b,y", comments="")
+    text = EXPERIMENT.format(problem=words.problem, table=words.table)
+    (tmp_path / "experiment.toml").write_text(text)
+    loads = [word for name in WORDS for word in ("--load", file(name))]
+    done = typed(tmp_path, "run", "experiment.toml", "--json", *loads)
+    assert set(table_of(done)["designs"]) == {"ours", "ball"}
     missing = typed(tmp_path, "--load", "no_such.py", "run", "experiment.toml")
     assert missing.returncode == 2
     assert "no_such.py" in missing.stderr
-
-
-@pytest.mark.more
-def test_compare_and_a_simulated_fleet_as_commands(tmp_path: Path) -> None:
-    words = [
-        "compare",
-        "ring:12",
-        "--steps",
-        "60",
-        "--replicas",
-        "2",
-        "--step-size",
-        "0.001",
-        "--json",
-    ]
-    pair = "unif_rw,unif_rw+heavy_ball_example:beta=0.5"
-    done = typed(tmp_path, "--load", file("heavy_ball"), *words, "--designs", pair)
-    assert done.returncode == 0, done.stderr
-    assert "UnifRW + heavy_ball_example(beta=0.5)" in json.loads(done.stdout)["designs"]
-    words = ["fleet", "simulate", "ring:10", "--steps", "50", "--design", "unif_rw", "--json"]
-    done = typed(tmp_path, "--load", file("sag"), *words, "--update", "sag_example")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.more
-def test_worker_processes_of_a_sweep_know_a_loaded_file(tmp_path: Path) -> None:
-    sweep = EXPERIMENT + '\n[sweep]\n"run.seed" = [0, 1]\n'
-    (tmp_path / "sweep.toml").write_text(sweep)
-    loads = [
-        word
-        for name in ("sag", "heavy_ball", "non_backtracking")
-        for word in ("--load", file(name))
-    ]
-    done = typed(tmp_path, *loads, "sweep", "sweep.toml", "--workers", "2", "--out", "swept")
-    assert done.returncode == 0, done.stderr

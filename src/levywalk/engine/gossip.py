@@ -2,6 +2,8 @@
 
 This is what people would take instead of a walking model. The same problems, traces and counts of
 messages make the two comparable.
+
+`gossip` is long because each option is a parameter with a description of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.remedy import typed
 from levywalk.room import require_room
+from levywalk.schedule import Constant
 from levywalk.trace import Costs, Trace, as_costs
+from levywalk.trace.provenance import part_told
 from levywalk.updates import sgd
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -133,8 +137,8 @@ def gossip(
             stacklevel=2,
         )
     told = {
-        "update": method,
-        "step_size": [repr(made.step_size)],
+        "update": {"text": method, "recipe": None},
+        "step_size": [part_told("schedule", Constant(made.step_size))],
         "rounds": made.rounds,
         **({} if plan is None else {"metrics": plan.told()}),
         "interrupted": failed is not None,
@@ -204,6 +208,7 @@ def _trace(
 ) -> Trace:
     """Return the trace; a message carries one vector or two."""
     message = vectors * made.dtype.itemsize * problem.dim
+    loss = getattr(problem, "sample_loss", None)
     transfers = (record.marks * (2 * network.n_edges * made.rounds))[None]
     provenance = {
         "levywalk": __version__,
@@ -221,8 +226,12 @@ def _trace(
             "self_loops": network.self_loops,
             "fingerprint": network.fingerprint(),
         },
-        "problem": {"kind": type(getattr(problem, "named", problem)).__name__, "dim": problem.dim},
-        "design": {"name": f"gossip ({told['update']})", "local": True, "recipe": None},
+        "problem": {
+            "kind": type(getattr(problem, "named", problem)).__name__,
+            "dim": problem.dim,
+            "loss": None if loss is None else part_told("loss", loss),
+        },
+        "design": {"name": f"gossip ({told['update']['text']})", "local": True, "recipe": None},
         "disagreement": [float(value) for value in record.disagreement],
         **told,
     }

@@ -21,7 +21,7 @@ import time
 import warnings
 import zipfile
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -39,7 +39,7 @@ from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWa
 from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
-from levywalk.version import __version__
+from levywalk.version import __version__, source_digest
 from levywalk.whole_files import sync_folder
 
 SAVE_EVERY = 60.0  # seconds between two writes of the state …
@@ -362,11 +362,15 @@ def machine() -> dict[str, str]:
             if line.startswith("model name")
         ]
         cpu = names[0] if names else cpu
-    from levywalk.engine.kernels.source import source_tag
-
-    kernels = f"{source_tag():08x} {os.environ.get('LEVYWALK_KERNELS', '')}".strip()
+    # the files are read and not imported, because the reference backend needs no numba
+    kernels = source_digest("engine/kernels")[:8]
+    kernels = f"{kernels} {os.environ.get('LEVYWALK_KERNELS', '')}".strip()
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = "not installed"
     cpu = f"{platform.machine()} {cpu}"
-    return {"cpu": cpu, "kernels": kernels, "numba": version("numba"), "numpy": np.__version__}
+    return {"cpu": cpu, "kernels": kernels, "numba": numba, "numpy": np.__version__}
 
 
 def _digest(*parts: Any) -> str:

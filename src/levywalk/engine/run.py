@@ -1,4 +1,8 @@
-"""`run`: let the model walk."""
+"""`run`: let the model walk.
+
+`run` is long because each option is a parameter with a description of its own; the body only checks
+them and hands them on.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 They give the quantities that depend only on the walk: visits, dwell times, hitting times and
 correlations.
+
+`walk` is long because each option is a parameter with a description of its own.
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ from levywalk.report.page.images import FigureImage
 from levywalk.report.page.theory import Theory
 from levywalk.room import at_most
 from levywalk.theory import bounds
+from levywalk.theory.chain.transition import require_design
 from levywalk.trace import Comparison
 from levywalk.trace.comparison_files import RESULT, require_folder
+from levywalk.trace.provenance import is_plain_sgd, text_of
 from levywalk.trace.ranking import Criterion
 from levywalk.updates import Update
 from levywalk.walks import Design, Walk
@@ -171,8 +173,8 @@ def theory_beside(
     with Bar("theory", len(results.traces), show=progress) as bar:
         for name in results.traces:
             try:
-                rows[name], note = _theory_row(results, network, problem, name, designs[name])
-                notes += [note] if note else []
+                rows[name], found = _theory_row(results, network, problem, name, designs[name])
+                notes += found
             except LevywalkError as error:
                 notes.append(f"{name} is left out: {error}")
             bar.advance(1)
@@ -226,18 +228,31 @@ def _walks_of(
 
 def _theory_row(
     results: Comparison, network: Network, problem: Problem, name: str, design: Walk
-) -> tuple[dict[str, Any], str]:
-    if not isinstance(design, Design):
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what theory says about a method, and sentences about it."""
+    if len(design.phases) > 1:
         raise InvalidParameter("it changes during the run, so there is no single chain to judge")
+    design = require_design(network, problem, design)  # says why another walk has no answer
     assert results.accuracy is not None
     found = inspect(network, problem, {name: design}, accuracy=results.accuracy, progress=False)
     (row,) = found.rows()
     gamma = results.step_size[name]
+    notes = [found.sentences[0]] if row["score"] > 2.0 else []
+    update = results.traces[name].provenance.get("update")
+    if not is_plain_sgd(update):
+        row |= dict.fromkeys(("steps", "steps_trusted", "bias2"))
+        told = text_of(update) or "not known"
+        return row, [
+            *notes,
+            f"{name}: floor, steps and bound are left out, because theory predicts plain SGD on "
+            f"all samples of a node and the update is {told}. The other columns are about the "
+            "walk alone.",
+        ]
     guess = found.judgements[name].prediction
-    if guess is not None and results.traces[name].provenance["update"] == "Sgd(minibatch=None)":
+    if guess is not None:
         row["floor"] = guess.bias2 + gamma * guess.noise
     row["bound"] = _bound(results, network, problem, name, design, gamma)
-    return row, found.sentences[0] if row["score"] > 2.0 else ""
+    return row, notes
 
 
 def _bound(

@@ -15,6 +15,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.experiments.ranking import ranking_for
 from levywalk.experiments.tuning import tuning_values
 from levywalk.network import Network
+from levywalk.notebook import columns_html
 from levywalk.privacy import (
     Privacy,
     check_scores,
@@ -44,7 +45,7 @@ MOST_NODES = 2_000  # for the published loss of all pairs
 TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyCurve:
     """What can be expected of a design for several budgets.
 
@@ -70,6 +71,21 @@ class PrivacyCurve:
     quantity: str
     higher_is_better: bool
     privacy: dict[str, Any]
+
+    def __repr__(self) -> str:
+        reached = ", ".join(f"{row['value']:.3g} at ε = {row['budget']:g}" for row in self.rows)
+        return f"PrivacyCurve({self.quantity}: {reached}, {self.without['value']:.3g} without)"
+
+    def _repr_html_(self) -> str:
+        header = ["budget ε", "noise", "updates a node may make", "nodes that ran out", "ε spent"]
+        header += ["step size", self.quantity, "least", "largest"]
+        ends = ("step_size", "value", "low", "high")
+        keys = ("budget", "noise", "updates_at_cap", "nodes_out_of_budget", "epsilon_spent", *ends)
+        rows: list[list[object]] = [[row.get(key) for key in keys] for row in self.rows]
+        rows.append(["none", 0.0, None, None, math.inf, *(self.without[key] for key in ends)])
+        return columns_html(
+            header, rows, f"What each ε costs ({self.privacy.get('definition', 'no definition')})"
+        )
 
     def document(self) -> dict[str, Any]:
         """Return everything as plain data."""

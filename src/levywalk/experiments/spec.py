@@ -33,7 +33,7 @@ from levywalk.privacy import as_privacy
 from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
 from levywalk.problem.partition import held_out_rows, split_partition
-from levywalk.registry import find, from_dict, names
+from levywalk.registry import arguments_of, find, from_dict, names
 from levywalk.remedy import typed
 from levywalk.trace import as_costs
 from levywalk.trace.ranking import Criterion
@@ -91,7 +91,7 @@ class _Family(FileSection):
     def build(self, folder: Path) -> Network:
         """Make the network."""
         settings = self.model_dump(exclude={"family", "largest_component"})
-        made: Network = find("network", self.family)(**settings)
+        made: Network = from_dict("network", {"kind": self.family} | settings)
         return made.largest_component() if self.largest_component else made
 
 
@@ -100,7 +100,9 @@ class _DataSource(FileSection):
 
     def build(self, graph: Network, folder: Path) -> Problem:
         """Draw the data for the nodes of a network."""
-        made: Problem = find("data", self.data)(graph.n, **self.model_dump(exclude={"data"}))
+        count = next(iter(arguments_of(find("data", self.data))), "n")  # its first argument
+        settings = {count: graph.n} | self.model_dump(exclude={"data"})
+        made: Problem = from_dict("data", {"kind": self.data} | settings)
         return made
 
 

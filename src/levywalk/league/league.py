@@ -16,6 +16,7 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.draws import Domain, generator
 from levywalk.json_values import finite
 from levywalk.league.cell import measure_cell
+from levywalk.league.league_result import LeagueResult
 from levywalk.league.pairs import CONTENDER_NAMES, Pair
 from levywalk.league.scenes import (
     ACCURACIES,
@@ -213,7 +214,7 @@ def run_league(
     workers: Any = None,
     scheduler: str | None = None,
     progress: bool | None = None,
-) -> tuple[list[LeagueCell], tuple[Failure, ...]]:
+) -> LeagueResult:
     """Compute all cells that the folder's store lacks; return all of them, and those that failed.
 
     Parameters
@@ -235,7 +236,7 @@ def run_league(
         LeagueCell(task.network, task.problem, task.pair, arrays, numbers)
         for task, arrays, numbers in results
     ]
-    return cells, failures
+    return LeagueResult(cells, failures)
 
 
 def computed(

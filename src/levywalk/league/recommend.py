@@ -3,6 +3,8 @@ by the rules that the league taught.
 
 The rules were made on ring, grid, WS and ER with 1,000 nodes, least squares and logistic
 regression; `benchmarks/recommendations.py` judges recommendations on ten other networks.
+
+`recommended` is long because each option is a parameter with a description of its own.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from levywalk.network.families import (
 from levywalk.network.files import read_network
 from levywalk.network.graphs import as_network
 from levywalk.network.network import Network
-from levywalk.registry import add
 
 __all__ = [
     "FAMILIES",
@@ -38,6 +37,3 @@ __all__ = [
     "torus",
     "watts_strogatz",
 ]
-
-for _name, _make in FAMILIES.items():
-    add("network", _name, _make)

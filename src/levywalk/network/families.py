@@ -25,11 +25,13 @@ from levywalk.network.edge_sets import (
     rewire,
 )
 from levywalk.network.network import SELF_LOOPS, Network, from_clean
+from levywalk.registry import registered
 from levywalk.room import require_bytes
 
 _DENSE = 0.1  # above this density, one random number per pair is faster than drawing distinct pairs
 
 
+@registered("network")
 def ring(n: int, *, self_loops: str = "none") -> Network:
     """Return the cycle 0-1-...-(n-1)-0.
 
@@ -44,6 +46,7 @@ def ring(n: int, *, self_loops: str = "none") -> Network:
     return from_clean(n, v, np.roll(v, -1), self_loops=self_loops, name=f"ring({n})")
 
 
+@registered("network")
 def path(n: int, *, self_loops: str = "none") -> Network:
     """Return the line 0-1-...-(n-1).
 
@@ -58,6 +61,7 @@ def path(n: int, *, self_loops: str = "none") -> Network:
     return from_clean(n, v[:-1], v[1:], self_loops=self_loops, name=f"path({n})")
 
 
+@registered("network")
 def grid(rows: int, cols: int, *, self_loops: str = "none") -> Network:
     """Return the rows x cols lattice; row r, column c is node ``r * cols + c``.
 
@@ -69,6 +73,7 @@ def grid(rows: int, cols: int, *, self_loops: str = "none") -> Network:
     return _lattice("grid", rows, cols, self_loops, wrap=False)
 
 
+@registered("network")
 def torus(rows: int, cols: int, *, self_loops: str = "none") -> Network:
     """Return the rows x cols lattice with periodic boundaries (for sides of more than two nodes).
 
@@ -80,6 +85,7 @@ def torus(rows: int, cols: int, *, self_loops: str = "none") -> Network:
     return _lattice("torus", rows, cols, self_loops, wrap=True)
 
 
+@registered("network")
 def complete(n: int, *, self_loops: str = "none") -> Network:
     """Return the complete graph: every pair of nodes is joined.
 
@@ -101,6 +107,7 @@ def complete(n: int, *, self_loops: str = "none") -> Network:
     )
 
 
+@registered("network")
 def star(n: int, *, self_loops: str = "none") -> Network:
     """Return a star of n nodes: node 0 is the centre and is joined to all others.
 
@@ -115,6 +122,7 @@ def star(n: int, *, self_loops: str = "none") -> Network:
     return from_clean(n, np.zeros_like(leaf), leaf, self_loops=self_loops, name=f"star({n})")
 
 
+@registered("network")
 def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
     """Return two complete graphs of m nodes joined by a path of ``bridge`` further nodes.
 
@@ -139,6 +147,7 @@ def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
     )
 
 
+@registered("network")
 def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
     """Return the random graph in which each pair of n nodes is joined with probability p.
 
@@ -165,6 +174,7 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
     return from_clean(n, u, v, self_loops=self_loops, name=f"erdos_renyi({n}, {p:g})")
 
 
+@registered("network")
 def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
     """Return a small-world network: a ring lattice whose edges are rewired with probability p.
 
@@ -197,6 +207,7 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str =
     return from_clean(n, u, v, self_loops=self_loops, name=name)
 
 
+@registered("network")
 def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "none") -> Network:
     """Return a random network in which every node has ``degree`` neighbours.
 
@@ -227,6 +238,7 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
     return from_clean(n, keys >> 32, keys & 0xFFFFFFFF, self_loops=self_loops, name=name)
 
 
+@registered("network")
 def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") -> Network:
     """Return a network that grows from a star of m + 1 nodes by preferential attachment.
 

@@ -1,4 +1,7 @@
-"""A data set from a file or a data frame, and what was taken as target, features and nodes."""
+"""A data set from a file or a data frame, and what was taken as target, features and nodes.
+
+`read_data` is long because each option is a parameter with a description of its own.
+"""
 
 from __future__ import annotations
 

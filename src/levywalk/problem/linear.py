@@ -206,7 +206,8 @@ class GeneralizedLinear:
         checks.choice("dtype", dtype, MODEL_TYPES)
         made = copy.copy(self)
         made.dtype = np.dtype(dtype)
-        made.__dict__.pop("_fingerprint", None)
+        for key in ("_fingerprint", "recipe"):  # they are those of the other type
+            made.__dict__.pop(key, None)
         return made
 
     def excess_loss(self, x: Any) -> float:

@@ -1,4 +1,7 @@
-"""Distribute a data set over nodes, from homogeneous to very heterogeneous."""
+"""Distribute a data set over nodes, from homogeneous to very heterogeneous.
+
+`partition` is long because it describes every way of distributing the samples.
+"""
 
 from __future__ import annotations
 

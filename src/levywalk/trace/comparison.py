@@ -155,7 +155,7 @@ class Comparison:
         return {name: self.steps_interval(name)[0] for name in self.traces}
 
     @property
-    def tuned(self) -> bool:
+    def step_sizes_tuned(self) -> bool:
         """Whether step sizes were tuned, and not given."""
         return any(self.sweep.values())
 

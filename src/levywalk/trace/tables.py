@@ -71,7 +71,7 @@ def title_text(result: Comparison) -> str:
     if ranking.recorded:
         title += f"; higher {ranking.quantity} is better" if ranking.higher_is_better else ""
     title += f"; {sampled}" if sampled else ""
-    if not result.tuned:
+    if not result.step_sizes_tuned:
         return f"{title}; step sizes given, not tuned"
     if result.accuracy is None:
         return f"{title}; step sizes tuned for the {ranking.best} {ranking.quantity} at the end"

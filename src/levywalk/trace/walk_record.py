@@ -11,7 +11,7 @@ import numpy as np
 from levywalk.arrays import Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
 from levywalk.network.names import shown_node
-from levywalk.notebook import table_html
+from levywalk.notebook import table_html, value_text
 
 _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too short
 
@@ -39,6 +39,16 @@ class Correlation(NamedTuple):
     mean: float
     error: float
     trusted: bool
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("autocorrelation time τ", self.time),
+            ("95 % interval", f"{value_text(self.low)} to {value_text(self.high)}"),
+            ("mean of f", self.mean),
+            ("its standard error", self.error),
+            ("trusted", self.trusted),
+        ]
+        return table_html(rows, "Steps that are worth one independent draw")
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,16 +18,36 @@ sys.modules["numba"] = None
 import levywalk as lw
 squares = lw.homogeneous(8)
 for problem in (squares, lw.Logistic(squares.features, [0, 1] * 4, ridge=0.1)):
-    trace = lw.run(lw.ring(8), problem, lw.mhlj(), steps=20, step_size=0.01, backend="reference")
+    given = {"steps": 20, "step_size": 0.01, "backend": "reference"}
+    trace = lw.run(lw.ring(8), problem, lw.mhlj(), **given)
     print(trace.distance2[0, -1] > 0, trace.excess_loss[0, -1] > 0)
+    file = sys.argv[1] + type(problem).__name__
+    for _ in range(2):  # the state is written, and read again
+        again = lw.run(lw.ring(8), problem, lw.mhlj(), resume=file, **given)
+        print((again.model == trace.model).all())
 """
 
 
-def test_the_reference_path_runs_without_numba() -> None:
+UNINSTALLED = """
+import importlib.metadata as metadata
+installed = metadata.version
+def version(name):
+    if name == "numba":
+        raise metadata.PackageNotFoundError(name)
+    return installed(name)
+metadata.version = version
+"""
+
+
+@pytest.mark.parametrize("code", [BLOCKED, UNINSTALLED + BLOCKED], ids=["blocked", "uninstalled"])
+def test_the_reference_path_runs_without_numba(code: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(tmp_path / "state")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.stdout == "True True\nTrue True\n", done.stderr
+    assert done.stdout == 2 * "True True\nTrue\nTrue\n", done.stderr
 
 
 @pytest.mark.parametrize("logistic", [False, True])

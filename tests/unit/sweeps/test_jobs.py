@@ -38,6 +38,13 @@ def about(count: int, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.fixture(autouse=True)
+def no_loaded_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what other tests have loaded: it is part of a task's key, and children lack it."""
+    monkeypatch.setattr(registry, "_loaded", {})
+    monkeypatch.delenv(registry.LOAD, raising=False)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> ResultStore:
     return ResultStore(tmp_path / "store")

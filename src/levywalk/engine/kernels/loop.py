@@ -8,6 +8,9 @@ than 2^32 samples, for users' own compiled losses, updates and walks
 their tuples before the loop, and the loop calls only functions of numbers: passing an array to a
 function, even an inlined one, costs two atomic reference counts per step, which takes four times as
 long as the update itself.
+
+Therefore `loop` is one long function, and `compiled_loop` contains it; the file is long because of
+them.
 """
 
 from __future__ import annotations

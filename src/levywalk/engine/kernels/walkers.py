@@ -32,6 +32,9 @@ There are three layouts of a node; the layout is chosen at compile time:
 ========  ==========================================================================================
 
 An edge is one word: the neighbour and the upper 32 bits of its acceptance probability.
+
+`walkers` is one long function, and `compiled_walkers` contains it, for the reason that
+`levywalk.engine.kernels.loop` gives; the file is long because of them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from levywalk.report.experiment_toml import toml
 from levywalk.report.page.markup import Markup, join, plain, section, tag
 from levywalk.report.page.verdict import longest
 from levywalk.trace import Comparison, Trace
+from levywalk.trace.provenance import text_of
 
 
 def claims_rerun_section(told: Mapping[str, Any]) -> Markup:
@@ -38,11 +39,11 @@ def rerun_section(results: Comparison, command: str) -> Markup:
         f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend")
     )
     facts = {
-        "network": ", ".join(f"{key} {value}" for key, value in told_of(one, "network").items()),
-        "problem": ", ".join(f"{key} {value}" for key, value in told_of(one, "problem").items()),
+        "network": _facts_of(one, "network"),
+        "problem": _facts_of(one, "problem"),
         "seed": told.get("seed"),
         "walks": f"{one.replicas} of {longest(results):,} steps, start {told.get('start')}",
-        "update": told.get("update"),
+        "update": text_of(told.get("update")),
         "loss measured": f"on {one.sampled_loss}" if one.sampled_loss else "exactly",
         "versions": versions,
     }
@@ -81,7 +82,7 @@ def _designs(results: Comparison) -> Markup:
             "tr",
             tag("th", name, scope="row"),
             tag("td", plain(trace.provenance["design"]), class_="text"),
-            tag("td", plain(trace.provenance.get("step_size")), class_="text"),
+            tag("td", plain(_step_sizes(trace)), class_="text"),
         )
         for name, trace in results.traces.items()
     ]
@@ -106,6 +107,20 @@ def _typed(ran: str, command: str) -> list[object]:
     first = ["Type ", tag("code", ran, id="command"), ", or save"] if ran else ["Save"]
     second = tag("code", command, id=None if ran else "command")
     return [*first, " this as ", tag("code", "experiment.toml"), " and type ", second]
+
+
+def _facts_of(trace: Trace, key: str) -> str:
+    """Return what the provenance says about the network or the problem, as text."""
+    facts = {name: value for name, value in told_of(trace, key).items() if name != "recipe"}
+    if "loss" in facts:
+        facts["loss"] = text_of(facts["loss"])
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _step_sizes(trace: Trace) -> Any:
+    """Return the step size of each phase as text."""
+    found = trace.provenance.get("step_size")
+    return [text_of(each) for each in found] if isinstance(found, list) else found
 
 
 def told_of(trace: Trace, key: str) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ def table_section(results: Comparison) -> Markup:
 def _note(results: Comparison) -> str:
     every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
     covers = ""
-    if not results.tuned:
+    if not results.step_sizes_tuned:
         sizes = "given, not tuned"
     elif results.accuracy is None:
         sizes = f"tuned for the {results.ranking.best} {results.ranking.quantity} at the end"

@@ -233,6 +233,13 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
            [0., 0., 1.],
            [1., 0., 0.]])
     """
+    if isinstance(walk, tuple) and len(walk) == 2 and isinstance(walk[0], Walk):
+        update = getattr(walk[1], "name", walk[1])
+        raise InvalidParameter(
+            f"design must be a walk alone, got one with the update {update}: theory predicts plain "
+            "SGD and has no answer for another update; judge the walk, and simulate the pair with "
+            "lw.run or lw.compare"
+        )
     ask = getattr(walk, "chain", None)
     if (isinstance(walk, Walk) and len(walk.phases) > 1) or not callable(ask):
         raise InvalidParameter(

@@ -60,6 +60,11 @@ class Assumption:
 class Assumptions:
     """All assumptions, by name. Iterating gives them in the order of the paper.
 
+    Attributes
+    ----------
+    entries
+        The assumptions, in that order.
+
     Examples
     --------
     >>> import levywalk as lw
@@ -68,31 +73,31 @@ class Assumptions:
     False
     """
 
-    found: tuple[Assumption, ...]
+    entries: tuple[Assumption, ...]
 
     def __iter__(self) -> Any:
-        return iter(self.found)
+        return iter(self.entries)
 
     def __getitem__(self, name: str) -> Assumption:
-        for assumption in self.found:
+        for assumption in self.entries:
             if assumption.name == name:
                 return assumption
-        names = ", ".join(repr(assumption.name) for assumption in self.found)
+        names = ", ".join(repr(assumption.name) for assumption in self.entries)
         raise InvalidParameter(f"name must be one of {names}, got {name!r}")
 
     def __str__(self) -> str:
-        return "\n".join(f"{a.name:<13} {_VERDICTS[a.holds]:<8} {a.why}" for a in self.found)
+        return "\n".join(f"{a.name:<13} {_VERDICTS[a.holds]:<8} {a.why}" for a in self.entries)
 
     def __repr__(self) -> str:
         groups = {
-            word: [a.name for a in self.found if a.holds is verdict]
+            word: [a.name for a in self.entries if a.holds is verdict]
             for verdict, word in ((True, "hold"), (False, "fail"), (None, "unknown"))
         }
         parts = [f"{word}: {', '.join(names)}" for word, names in groups.items() if names]
         return f"Assumptions({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        rows = [[a.name, a.says, _VERDICTS[a.holds], a.why] for a in self.found]
+        rows = [[a.name, a.says, _VERDICTS[a.holds], a.why] for a in self.entries]
         return columns_html(
             ["name", "it says", "verdict", "reason"], rows, "The paper's assumptions"
         )
@@ -100,7 +105,7 @@ class Assumptions:
     @property
     def hold(self) -> bool:
         """Whether Assumptions 1 to 4, which the theorems need, are all known to hold."""
-        return all(a.holds is True for a in self.found if a.name != "hetedata")
+        return all(a.holds is True for a in self.entries if a.name != "hetedata")
 
 
 def assumptions(network: Network, problem: Problem, design: Design) -> Assumptions:

@@ -3,6 +3,8 @@ corollaries.
 
 docs/theory.md derives both forms and shows that the printed one is false. All numbers are for a
 first node that is drawn from the stationary law of the chain, as Assumption 4 requires.
+
+`bounds` is long because its description says what each form of the theorems claims.
 """
 
 from __future__ import annotations
