@@ -17,8 +17,8 @@ from levywalk.experiments.spec import check_experiment
 from levywalk.registry import find, from_dict, names, to_dict
 
 
-class Lazy(lw.Walk):
-    name = "lazy"
+class Resting(lw.Walk):
+    name = "resting"
 
     def __init__(self, stay: float = 0.5) -> None:
         self.stay = stay
@@ -27,7 +27,7 @@ class Lazy(lw.Walk):
         return lw.Decision(view.node)
 
 
-class Other(Lazy):
+class Other(Resting):
     name = "other"
 
 
@@ -52,44 +52,44 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_clash_is_named_and_the_other_entry_points_can_be_used(installed: Any) -> None:
     here = __name__
     installed(
-        ("mhlj", f"{here}:Lazy"),
+        ("mhlj", f"{here}:Resting"),
         ("broken", "no_such_package.walks:Walk"),
-        ("lazy", f"{here}:Lazy"),
-        ("lazy", f"{here}:Other"),
+        ("resting", f"{here}:Resting"),
+        ("resting", f"{here}:Other"),
         ("other", f"{here}:Other"),
     )
     with pytest.warns(lw.RegistryWarning) as told:
         known = names("design")
-    assert known["lazy"] is Lazy
+    assert known["resting"] is Resting
     assert known["other"] is Other
-    assert known["mhlj"] is find("design", "mhlj") is not Lazy
+    assert known["mhlj"] is find("design", "mhlj") is not Resting
     said = [str(warning.message) for warning in told]
     assert len(said) == 3
-    assert f"entry point mhlj = {here}:Lazy" in said[0]
+    assert f"entry point mhlj = {here}:Resting" in said[0]
     assert "levywalk.walks.designs.mhlj" in said[0]
     assert "no_such_package" in said[1]
     assert f"entry point lazy = {here}:Other" in said[2]
-    assert f"{here}.Lazy" in said[2]
+    assert f"{here}.Resting" in said[2]
     assert names("design") == known  # and nothing is said twice
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_warning_that_is_an_error_loses_no_name(installed: Any) -> None:
-    installed(("mhlj", f"{__name__}:Lazy"), ("lazy", f"{__name__}:Lazy"))
+    installed(("mhlj", f"{__name__}:Resting"), ("resting", f"{__name__}:Resting"))
     with pytest.raises(lw.RegistryWarning):
-        find("design", "lazy")
-    assert find("design", "lazy") is Lazy
+        find("design", "resting")
+    assert find("design", "resting") is Resting
 
 
 def test_a_name_that_a_package_offers_is_refused_at_once_and_nothing_is_imported(
     installed: Any,
 ) -> None:
-    installed(("slow", "a_package_of_somebody:Slow"), ("lazy", f"{__name__}:Lazy"))
+    installed(("slow", "a_package_of_somebody:Slow"), ("resting", f"{__name__}:Resting"))
     with pytest.raises(lw.InvalidParameter, match="taken by the entry point slow = a_package_of"):
-        lw.register("design", "slow", Lazy)
-    lw.register("design", "lazy", Lazy)  # the package's own name
+        lw.register("design", "slow", Resting)
+    lw.register("design", "resting", Resting)  # the package's own name
     with pytest.warns(lw.RegistryWarning, match="a_package_of_somebody"):
-        assert names("design")["lazy"] is Lazy
+        assert names("design")["resting"] is Resting
 
 
 def test_a_package_may_register_and_ask_while_it_is_loaded(
@@ -112,8 +112,8 @@ def test_a_package_may_register_and_ask_while_it_is_loaded(
 
 
 def test_an_object_of_an_installed_package_has_a_recipe(installed: Any) -> None:
-    installed(("lazy", f"{__name__}:Lazy"))
-    assert to_dict("design", Lazy(0.25)) == {"kind": "lazy", "stay": 0.25}
+    installed(("resting", f"{__name__}:Resting"))
+    assert to_dict("design", Resting(0.25)) == {"kind": "resting", "stay": 0.25}
 
 
 def test_importing_levywalk_reads_no_entry_points() -> None:
