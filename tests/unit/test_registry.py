@@ -68,7 +68,7 @@ def test_a_clash_is_named_and_the_other_entry_points_can_be_used(installed: Any)
     assert f"entry point mhlj = {here}:Resting" in said[0]
     assert "levywalk.walks.designs.mhlj" in said[0]
     assert "no_such_package" in said[1]
-    assert f"entry point lazy = {here}:Other" in said[2]
+    assert f"entry point resting = {here}:Other" in said[2]
     assert f"{here}.Resting" in said[2]
     assert names("design") == known  # and nothing is said twice
 
