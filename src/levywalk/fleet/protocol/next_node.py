@@ -45,7 +45,8 @@ class NextNode(Resizing):
             return
         held, guarded = self.disk.held, self.disk.guarded
         if self.disk.final is not None:
-            return  # an old message: the walk is over
+            self._tell_end(sender)  # if this is no old message, the sender knows better
+            return
         if (
             guarded is not None
             and guarded.copy.epoch == token.epoch
