@@ -35,8 +35,8 @@ PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
 _ABOUT_LIARS = (
-    "do: levywalk fleet logs {at} says which guardian has signed it, and levywalk fleet revoke {at} "
-    "NODE shuts it out"
+    "do: levywalk fleet logs {at} says which guardian has signed it, and "
+    "levywalk fleet revoke {at} NODE shuts it out"
 )
 NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
 
