@@ -26,7 +26,7 @@ from levywalk.fleet.protocol.events import Forgive, Gone
 from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.given import NOTHING_GIVEN
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind, Right, operators_word, unsigned_link
-from levywalk.fleet.protocol.messages import Release
+from levywalk.fleet.protocol.messages import Prepare, Release
 from levywalk.fleet.protocol.records import Began
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.terms import HandOffTerms
@@ -569,8 +569,8 @@ def test_a_release_must_show_the_model_whose_hash_it_names():
     node = lying.node(2)
     asked = node._release_of
 
-    def shown_another(held, *, again=False):
-        release = asked(held, again=True)
+    def shown_another(held):
+        release = asked(held)
         return release._replace(token=release.token._replace(hops=release.token.hops + 1))
 
     node._release_of = shown_another
@@ -770,20 +770,24 @@ def test_off_by_default_and_then_not_a_byte_is_sent():
     assert "check_updates" not in manifest
 
 
-def test_the_token_is_shown_unless_the_guardian_is_the_next_node_and_has_it():
+def test_the_guardian_is_shown_the_token_unless_it_is_the_next_node_which_is_not_asked():
     fleet = fleet_of(network=lw.ring(4), problem=lw.homogeneous(4, dim=DIM, seed=1))
-    virtual, seen = VirtualFleet(fleet), []
+    virtual, seen, backwards = VirtualFleet(fleet), [], []
     push = virtual._push
 
     def look(time, v, event):
-        if isinstance(getattr(event, "message", None), Release):
-            seen.append((event.message.to == v, event.message.token))
+        message = getattr(event, "message", None)
+        if isinstance(message, Release):
+            seen.append((message.to == v, message.token))
+        if isinstance(message, Prepare):
+            backwards.append(message.guardian == v)
         push(time, v, event)
 
     virtual._push = look
     assert virtual.run()
-    assert {back for back, _ in seen} == {True, False}
-    assert all((token is None) == back for back, token in seen)
+    assert {True, False} == set(backwards)
+    assert seen
+    assert all(token is not None and not back for back, token in seen)
     assert not refusals(virtual)
 
 

@@ -10,6 +10,8 @@ from levywalk.fleet.checking.explore import Explorer
 from levywalk.fleet.checking.mutants import (
     AsksALostDiskAgain,
     ForgetsEarlierWithdrawals,
+    ReleasesBeforeItPrepares,
+    ReleasesWhateverItPrepares,
     StaysWithoutAsking,
     WithdrawsInWordsOnly,
 )
@@ -45,11 +47,13 @@ from tests.fleet.test_protocol import fleet_of, sent
 
 
 class Three:
-    """A walk at the moment at which the holder has chosen the next node. Holder, next node and
-    guardian hear what they are told, and nothing else.
+    """A walk at the moment at which the holder has chosen the next node: another one than the
+    guardian, or the guardian itself if it goes back. Holder, next node and guardian hear what they
+    are told, and nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, back: bool = False) -> None:
+        self.back = back
         self.virtual = VirtualFleet(fleet_of())
         while (at := self._chosen()) is None:
             self.virtual.step()
@@ -58,9 +62,16 @@ class Three:
     def _chosen(self) -> tuple[int, int, int] | None:
         for v, machine in enumerate(self.virtual.machines):
             held = machine.disk["held"]
-            if held is not None and held.status == "moving" and held.to != held.guardian:
+            if held is None or held.status != "moving":
+                continue
+            if (held.to == held.guardian) == self.back and not self._heard(v, held.to):
                 return v, held.to, held.guardian
         return None
+
+    def _heard(self, v: int, to: int) -> bool:
+        """Return whether the next node has the token already."""
+        there = self.virtual.node(to).disk.held
+        return there is not None and there.giver == v
 
     @property
     def holder(self) -> Node:
@@ -244,3 +255,96 @@ def test_a_bug_with_withdrawals_is_found(kind: type[Node]) -> None:
     assert found.violation is not None
     assert found.violation.invariant == "I1", str(found.violation)
     assert "Certified" in str(found.violation)
+
+
+@pytest.mark.parametrize(
+    ("kind", "invariant"), [(ReleasesWhateverItPrepares, "I1"), (ReleasesBeforeItPrepares, "I2")]
+)
+def test_a_bug_of_a_guardian_that_is_the_next_node_is_found(
+    kind: type[Node], invariant: str
+) -> None:
+    (setting,) = (one for one in SMALL_FLEETS if one.name == "path, suspicion")
+    found = Explorer(setting, kind, live=False).run()
+    assert found.violation is not None
+    assert found.violation.invariant == invariant, str(found.violation)
+
+
+# The next node is the guardian
+
+
+@pytest.fixture
+def back() -> Three:
+    return Three(back=True)
+
+
+def test_a_guardian_releases_what_it_has_prepared_in_the_same_transaction(back: Three) -> None:
+    assert back.holder.disk.held is not None
+    token, digest = back.holder._outgoing(back.holder.disk.held)
+    effects = back.tell(back.to, back.v, Prepare(token, back.guardian))
+    (persist,) = written(effects)
+    assert set(persist.slots) >= {"held", "guarded"}
+    assert sent(effects, Prepared) == []
+    (released,) = sent(effects, Released)
+    assert released.certificate == back.copy.register
+    assert (released.certificate.to, released.certificate.digest) == (back.to, digest)
+    assert back.virtual.node(back.to).disk.held.status == "prepared"
+    (activate,) = sent(back.answer(released), Activate)
+    assert back.holder.disk.guarded.holder == back.to
+    back.tell(back.to, back.v, activate)
+    assert back.virtual.node(back.to).disk.held.status == "active"
+
+
+def test_a_holder_that_asks_again_gets_the_same_certificate(back: Three) -> None:
+    assert back.holder.disk.held is not None
+    prepare = Prepare(back.holder._outgoing(back.holder.disk.held)[0], back.guardian)
+    (released,) = sent(back.tell(back.to, back.v, prepare), Released)
+    effects = back.tell(back.to, back.v, prepare)
+    assert not written(effects)
+    assert sent(effects, Released) == [released]
+    (again,) = sent(back.restart(), Prepare)
+    assert again == prepare
+    back.tell(back.to, back.v, Certified(released.certificate))  # it works with the token already
+    assert back.virtual.node(back.to).disk.held.status == "active"
+    assert sent(back.tell(back.to, back.v, prepare), Released) == [released]
+
+
+def test_a_late_token_whose_choice_was_withdrawn_is_not_released(back: Three) -> None:
+    assert back.holder.disk.held is not None
+    late = Prepare(back.holder._outgoing(back.holder.disk.held)[0], back.guardian)
+    (withdrawn,) = sent(back.ask(back.refuse()), Withdrawn)
+    back.answer(withdrawn)
+    assert back.holder.disk.held.status == "active"
+    effects = back.tell(back.to, back.v, late)
+    assert sent(effects, Released) == []
+    assert back.copy.register is None
+
+
+def test_a_node_that_is_no_guardian_releases_nothing(three: Three) -> None:
+    assert three.holder.disk.held is not None
+    token = three.holder._outgoing(three.holder.disk.held)[0]
+    effects = three.tell(three.to, three.v, Prepare(token, three.guardian))
+    assert sent(effects, Released) == []
+    assert len(sent(effects, Prepared)) == 1
+
+
+def test_only_the_certificate_in_its_own_register_needs_no_check(back: Three) -> None:
+    """Any other certificate in its own name has to have its signature."""
+
+    class Nobodys:
+        def sign(self, statement: bytes) -> bytes:
+            return b"signed"
+
+        def verify(self, node: int, statement: bytes, signature: bytes) -> bool:
+            return False
+
+    assert back.holder.disk.held is not None
+    node = back.virtual.node(back.to)
+    node.signer = Nobodys()
+    prepare = Prepare(back.holder._outgoing(back.holder.disk.held)[0], back.guardian)
+    (released,) = sent(back.tell(back.to, back.v, prepare), Released)
+    false = released.certificate._replace(signature=b"forged")
+    effects = back.tell(back.to, back.v, Activate(false))
+    assert "refused" in {one.what for one in effects if isinstance(one, Notice)}
+    assert node.disk.held.status == "prepared"
+    back.tell(back.to, back.v, Activate(released.certificate))
+    assert node.disk.held.status == "active"

@@ -16,7 +16,6 @@ from levywalk.fleet.protocol.messages import (
     Prepared,
     Question,
     Release,
-    Released,
     Withdraw,
 )
 from levywalk.fleet.protocol.node import Node
@@ -44,19 +43,16 @@ class AcknowledgesBeforeCommit(Node):
 class ReleasesWithoutRegister(Node):
     """The guardian gives a certificate without reading or writing its register."""
 
-    def _release(self, sender: int, message: Release, now: float) -> None:
+    def _registered(self, sender: int, message: Release, now: float) -> Certificate | None:
         if (
             self._behind(sender, message.epoch)
             or self._mine(sender, message.epoch, message.seq) is None
         ):
-            return
+            return None
         blank = Certificate(
             self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
         )
-        self._send(
-            sender,
-            Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))),
-        )
+        return blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))
 
 
 class AnnouncesUnguarded(Node):
@@ -135,12 +131,36 @@ class WithdrawsInWordsOnly(Node):
 class ForgetsEarlierWithdrawals(Node):
     """The guardian knows the last choice that was withdrawn, and no earlier one."""
 
-    def _release(self, sender: int, message: Release, now: float) -> None:
+    def _registered(self, sender: int, message: Release, now: float) -> Certificate | None:
         guarded = self.disk.guarded
         if guarded is not None and 0 < message.hops < guarded.withdrawn:
             self.disk.guarded = guarded._replace(withdrawn=0)
             self._changed["guarded"] = self.disk.guarded
-        super()._release(sender, message, now)
+        return super()._registered(sender, message, now)
+
+
+class ReleasesWhateverItPrepares(Node):
+    """A guardian that is the next node itself releases what it has prepared, even if the choice was
+    withdrawn before.
+    """
+
+    def _say_prepared(self, giver: int, token: Token, digest: bytes, now: float) -> None:
+        guarded = self.disk.guarded
+        if guarded is not None and guarded.withdrawn:
+            self._put("guarded", guarded._replace(withdrawn=0))
+        super()._say_prepared(giver, token, digest, now)
+
+
+class ReleasesBeforeItPrepares(Node):
+    """A guardian that is the next node itself releases a token that is not on its disk yet."""
+
+    def _say_prepared(self, giver: int, token: Token, digest: bytes, now: float) -> None:
+        held, self.disk.held = self.disk.held, None
+        prepared = self._changed.pop("held", None)
+        super()._say_prepared(giver, token, digest, now)
+        if prepared is not None:
+            self._put("held", held)
+        self.disk.held = held
 
 
 class AsksALostDiskAgain(Node):

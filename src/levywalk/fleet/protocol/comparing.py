@@ -25,16 +25,14 @@ from levywalk.fleet.protocol.update_check import refuses_change, refuses_opening
 class Comparing(NextNode):
     """What a holder shows its guardian, and what the guardian does with it."""
 
-    def _release_of(self, held: Held, *, again: bool = False) -> Release:
+    def _release_of(self, held: Held) -> Release:
         """Return the question to the guardian whether a token may go to the next node.
 
-        It shows the token, if guardians compare. A guardian that is the next node itself has the
-        token already; it is shown to it only if it has not answered.
+        It shows the token, if guardians compare.
         """
         sent, digest = self._outgoing(held)
-        shown = self.published.check is not None and (again or held.to != held.guardian)
-        hops, shown_token = held.token.hops, sent if shown else None
-        return Release(sent.epoch, held.token.seq, held.to, digest, hops, shown_token)
+        shown = None if self.published.check is None else sent
+        return Release(sent.epoch, held.token.seq, held.to, digest, held.token.hops, shown)
 
     def _may_release(self, sender: int, guarded: Guarded, message: Release, now: float) -> bool:
         """Return whether a token may be released; refuse its model if it may not."""

@@ -27,6 +27,9 @@ SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decis
              one; it has no guardian         node guards a copy
 ===========  ==============================  ======================================================
 
+If the next node is the guardian itself, `Prepare` asks for the release as well: it writes the token
+and the register in one transaction, and answers with the certificate.
+
 That the guardian was asked for the release is on no disk. So a node never knows that it was not
 asked, and the model stays only if the guardian answers `Withdrawn`: then no message on its way,
 however old, can release this decision, nor an earlier one (`Guarded.withdrawn`). If the guardian
@@ -94,7 +97,7 @@ class HandOff(Remembering):
                 else:
                     self.out.append(TurnRequest())
             elif held.status == HeldStatus.MOVING and self.ready is held.token:
-                self._send(held.guardian, self._release_of(held, again=True))
+                self._send(held.guardian, self._release_of(held))
                 waits = True
             elif held.status == HeldStatus.MOVING:
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))

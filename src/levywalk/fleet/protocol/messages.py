@@ -5,7 +5,8 @@ Each is about one (epoch, seq), and may arrive twice, late, in any order or neve
 ==============  ======================  ============================================================
 message         from → to               meaning
 ==============  ======================  ============================================================
-`Prepare`       holder → next           store this token, and do not use it yet
+`Prepare`       holder → next           store this token, and do not use it yet; if you are its
+                                        guardian, release it as well (the answer is `Released`)
 `Prepared`      next → holder           the token is on my disk
 `Refused`       next → holder           I do not accept the token: I am leaving, or it is not valid
 `Release`       holder → guardian       may the token go to that node? (The next node is prepared.)
