@@ -1,13 +1,14 @@
 """Nodes that take for the end of the walk what is not: the walk went on, as other disks tell.
 
-A guardian that lies can make some nodes believe so. They learn better from the holder, as soon as
-they hear from it.
+A guardian that lies can make some nodes believe so, and so can an end that was overtaken: by the
+operator, or by a holder that took its guardian for gone. They learn better from the holder, as soon
+as they hear from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.token import Epoch
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 Place = tuple[Epoch, int]  # an epoch, and a hand-off in it
 
 
-def false_ends(views: Sequence[NodeView]) -> dict[int, str]:
-    """Return the nodes whose end of the walk is not the end, each with the reason in words.
-
-    Honest nodes never give rise to one, whatever was lost and whoever was asked first: after the
-    end nothing of its epoch is handed over, and only the operator opens a higher one.
+class FalseEnd(NamedTuple):
+    """Why the end of the walk at a node is not the end, and whether a guardian must have lied:
+    honest ones never give rise to an end from which the walk goes on in the same epoch.
     """
+
+    why: str
+    lied: bool
+
+
+def false_ends(views: Sequence[NodeView]) -> dict[int, FalseEnd]:
+    """Return the nodes whose end of the walk is not the end."""
     reached = [found for one in views for found in _reached(one)]
     wrong = {}
     for one in views:
@@ -33,12 +39,12 @@ def false_ends(views: Sequence[NodeView]) -> dict[int, str]:
         mine = _place(final)
         later = max((found for found in reached if found[0] > mine), default=None)
         if later is not None:
-            lied = later[0][0] == mine[0]  # otherwise the walk may have been revived
-            wrong[one.id] = (
+            lied = any(mine < place and place[0] == mine[0] for place, _ in reached)
+            why = (
                 f"node {one.id} has an end of the walk at update {final['step']:,} that is not the "
                 f"end, since {later[1]}; it gives this up once it hears from the holder"
-                + ("; a guardian has lied" if lied else "")
             )
+            wrong[one.id] = FalseEnd(why + "; a guardian has lied" * lied, lied)
     return wrong
 
 

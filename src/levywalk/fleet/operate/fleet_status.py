@@ -34,10 +34,11 @@ from levywalk.fleet.storage.reader import OtherLine
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
-_ABOUT_LIARS = (
-    "do: levywalk fleet logs {at} says which guardian has signed it, and "
-    "levywalk fleet revoke {at} NODE shuts it out"
-)
+_REMEDY = {
+    True: "do: levywalk fleet logs {at} says which guardian has signed it, and levywalk fleet "
+    "revoke {at} NODE shuts it out",
+    False: "do: levywalk fleet up {at}",
+}
 NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
 
 
@@ -166,7 +167,7 @@ def fleet_status(
     up = [one.id for one in views if one.pid is not None]
     lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
     waits = list(_waits(views, manifest, None if finals else holder, begun=begun, at=at))
-    not_ends = [f"{why}; {_ABOUT_LIARS.format(at=at)}" for why in wrong.values()]
+    not_ends = [f"{one.why}; {_REMEDY[one.lied].format(at=at)}" for one in wrong.values()]
     waits += not_ends
     refused = _refused_models(views)
     dead = None
