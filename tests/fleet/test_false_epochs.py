@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import levywalk as lw
@@ -19,7 +20,7 @@ from levywalk.fleet.protocol.evidence import Lie, Pardon, refuses_lie
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
-from levywalk.fleet.protocol.records import FALSE_END, Archived, Disk, HeldStatus
+from levywalk.fleet.protocol.records import FALSE_END, Archived, Disk, Guarded, HeldStatus
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
@@ -580,3 +581,44 @@ def test_nobody_else_undoes_an_honest_end(who: str) -> None:
     fleet.virtual.run(until=fleet.virtual.now + 5 * TERMS.dead_after)
     for machine in fleet.virtual.machines:
         assert machine.disk["final"].digest() == final.digest()
+
+
+def used(virtual: VirtualFleet, guarded: Guarded) -> bool:
+    """Whether a node has more than a copy of what is guarded: before that, its guardian is the
+    only one that has the model, as the holder that it was.
+    """
+    if guarded.register is not None:
+        return True
+    held = virtual.machines[guarded.holder].disk["held"]
+    return held is not None and held.status != HeldStatus.PREPARED
+
+
+@pytest.mark.parametrize("seed", mostly_more(range(40), lambda seed: seed in (1, 9)))
+def test_false_ends_at_any_moment_cost_epochs_and_nothing_else(seed: int) -> None:
+    """One node signs false ends for all that it guards or has guarded, again and again."""
+    draw = np.random.default_rng(seed)
+    policy = tuple(GuardianPolicy)[seed % 2]
+    virtual = VirtualFleet(made(replace(TERMS, policy=policy)), signed=True)
+    hands = Hands(TERMS.run, virtual.signers)
+    who = int(draw.integers(N))
+    for _ in range(10):
+        virtual.run(until=virtual.now + float(draw.uniform(0.01, 0.25)))
+        node = virtual.node(who)
+        if virtual.over:
+            break
+        if node.disk.guarded is None or not used(virtual, node.disk.guarded):
+            continue
+        token = node.disk.guarded.copy
+        final = token._replace(step=300, model=token.model + 99.0)
+        blank = unsigned_ending(who, final, node._right_to_guard(node.disk.guarded))
+        end = blank._replace(signature=hands.of(who).sign(blank.statement(TERMS.run)))
+        for u in draw.permutation(node.neighbours)[: int(draw.integers(1, 3))].tolist():
+            virtual._tell(u, Got(who, Finished(final, end)))
+        virtual._moved_at = virtual.now
+    virtual.run()
+    liars = {lie.liar for machine in virtual.machines for lie in machine.disk["liars"]}
+    honest = [virtual.machines[v].disk for v in range(N) if v != who]  # the liar may be shut out
+    assert {disk["final"].digest() for disk in honest} == {virtual.final.digest()}
+    assert virtual.final.step == 300
+    assert float(abs(virtual.final.model).max()) < 50.0
+    assert liars <= {who}

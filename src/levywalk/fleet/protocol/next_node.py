@@ -116,6 +116,7 @@ class NextNode(Resizing):
             self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
             return
         right = self._right_to_hold(certificate)
+        self._archive_false_end()  # this very certificate shows that the walk went on
         self._keep_given(token, right)
         if held.giver == NOBODY:
             reason = LinkKind.GIVER_GONE, token.epoch, right

@@ -65,9 +65,9 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus, RegisterValue
+from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
-from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
 class Node(HandOff):
@@ -328,7 +328,7 @@ class Node(HandOff):
         self._put("end", message.end)
         if held is not None and held.status != HeldStatus.PREPARED:
             self._record("finished", step=token.step, epoch=token.epoch)
-        if held is not None:  # it is this very token, or not in use
+        if held is not None and not _later_copy(held, token):  # it is this very token, or useless
             self._put("held", None)
         self.told.add(sender)
         self._spread()
@@ -409,3 +409,11 @@ class Node(HandOff):
             self._silent(Silent(), now)
         if self.disk.held is not None and self.disk.held.status == HeldStatus.WITHDRAWING:
             self._go_on(now)
+
+
+def _later_copy(held: Held, final: Token) -> bool:
+    """Return whether a node has a token prepared that comes after a final one: if its certificate
+    comes, the end was false.
+    """
+    after = (held.token.epoch, held.token.seq) > (final.epoch, final.seq)
+    return held.status == HeldStatus.PREPARED and after

@@ -160,7 +160,7 @@ def needed_nodes(disk: Disk) -> set[int]:
     on.
     """
     needed = set()
-    if disk.held is not None:
+    if disk.held is not None and disk.final is None:
         prepared = disk.held.status == HeldStatus.PREPARED
         needed.add(disk.held.giver if prepared else disk.held.guardian)
     guarded = disk.guarded
