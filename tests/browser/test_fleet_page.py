@@ -54,7 +54,7 @@ def test_a_kill_and_the_return_are_seen(tmp_path: Path) -> None:
             assert "The model is at node 2; node 5 guards a copy." in browser.run(said)
             numbers = browser.run("document.getElementById('numbers').textContent")
             assert "accuracy0.975" in numbers
-            assert f"{HOSTILE}–" in numbers  # as text
+            assert f"{HOSTILE}not finite" in numbers  # as text
             picture = "document.getElementById('picture').toDataURL()"
             before = browser.run(picture)
             player.changed = {**player.changed, "up": [0, 1, 2, 3, 5], "nodes_down": 1}

@@ -30,6 +30,7 @@ from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, R
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
+    FALSE_END,
     Archived,
     Began,
     BudgetSpent,
@@ -88,8 +89,10 @@ pardons = st.builds(Pardon, ints, epochs, signatures)
 revocations = st.builds(Revocation, ints, epochs, signatures)
 means = st.floats(0.0, allow_infinity=False)
 sizes = st.builds(FleetSize, counts, counts, means, signatures)
-lies = st.builds(Lie, openings, certificates, st.none() | pardons)
 ends = st.builds(Ending, ints, epochs, counts, counts, digests, signatures, rights)
+lies = st.builds(Lie, openings, certificates, st.none() | pardons, st.none()) | st.builds(
+    Lie, st.none(), certificates, st.none() | pardons, ends
+)
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
 statuses = st.sampled_from(HeldStatus)
 start_links = st.binary(min_size=LINK, max_size=LINK).map(lambda link: b"\x01" + link[1:])
@@ -325,6 +328,9 @@ def test_the_format_is_what_it_was() -> None:
     private = (Spending(7, first=True), BudgetSpent(FIRST, 1, 7))
     refused = Refusals((RefusedModels(3, 2, FIRST, 9, True),))
     later |= {*map(type, private), Refusals, GivenTokens}
+    ends = (Lie(None, seal, None, end), Lie(None, seal, Pardon(1, FIRST, b"signature"), end))
+    added = [ends, Archived(token, FALSE_END, FIRST, 0)]  # later, to kinds that were there
+    assert hashlib.sha256(b"".join(map(encode, added))).hexdigest()[:16] == "20d531e45688ea75"
     given = GivenTokens((token, token._replace(step=8)))
     assert hashlib.sha256(encode(given)[1:]).hexdigest()[:16] == "f5a3529ee1fdc766"
     assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "d736b2764b714d32"
@@ -577,7 +583,7 @@ def test_a_tensor_that_is_torn_flipped_or_too_long_is_refused() -> None:
     with pytest.raises(Malformed, match="ends early"):
         receive(data[:-1])
     with pytest.raises(Malformed, match="is longer than announced"):
-        receive(data + b"?")
+        receive(data + b"20d531e45688ea75")
     with pytest.raises(Malformed, match="does not have the announced hash"):
         receive(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
 

@@ -15,14 +15,14 @@ from levywalk.cli.main import app
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.identity.operator_key import OperatorKey
-from levywalk.fleet.operate import doctor
+from levywalk.fleet.operate import doctor, export
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.revive import _signed_word, revive
 from levywalk.fleet.protocol.certificate import OPERATOR
-from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
+from levywalk.fleet.protocol.events import Got, Notice, Persist, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.messages import Fenced, Guard, Guarding, Prepare
@@ -36,7 +36,8 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.read_fleet import fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
-from tests.fleet.nodes import stored
+from levywalk.fleet.storage.store import NodeStore
+from tests.fleet.nodes import stored, up
 from tests.fleet.test_protocol import FLEET, HANDS, TOKEN, given_to, sent
 from tests.limits import eventually
 
@@ -271,6 +272,41 @@ def test_holder_and_guardian_lose_their_disks_and_the_walk_is_revived(tmp_path: 
         assert run("revive", fleet.path).exit_code == 1
     finally:
         fleet.stop(force=True)
+
+
+@pytest.mark.more
+def test_the_operator_undoes_a_false_end_that_nobody_can_deny(tmp_path: Path) -> None:
+    """The guardian has signed it, all nodes believe it, and the holder's disk is lost."""
+    fleet, virtual = halfway(tmp_path / "fleet", 600, 1.5)
+    guards = [one.disk["guarded"] for one in virtual.machines]
+    guardian = max((v for v in range(N) if guards[v]), key=lambda v: guards[v].copy.seq)
+    true, holder = guards[guardian].copy, guards[guardian].holder
+    false = true._replace(step=600, version=true.version + 1, model=true.model + 99.0)
+    end = HANDS.end(false, guardian, holder)
+    for v, one in enumerate(virtual.machines):
+        disk = Disk(**one.disk)
+        guarded = disk.guarded
+        if v == guardian:
+            assert guarded is not None
+            guarded = guarded._replace(copy=false, register=RegisterValue.FINISHED)
+        slots = {"held": None, "guarded": guarded, "final": false, "end": end}
+        state = fleet.files[v].state
+        with NodeStore(state, fleet.manifest.digest, limits=fleet.manifest.limits) as store:
+            store.persist(Persist(slots, ()))
+    shutil.rmtree(fleet.files[holder].state)
+    with up(fleet):
+        eventually(lambda: fleet.status()["nodes_up"] == N and fleet.status()["finished"])
+        with pytest.raises(FleetProblem, match=r"the walk is over.*--force"):
+            revive(fleet)
+        done = revive(fleet, force=True)
+        assert 0 < done.copy.step <= true.step
+        assert done.epoch == 1
+        eventually(lambda: fleet.status()["finished"])
+        ended = fleet.status()
+        assert (ended["step"], ended["epoch"]) == (600, 1)
+        assert not ended["false_ends"]
+    last = export.model(fleet, tmp_path / "model").token
+    assert float(abs(last.model).max()) < 50.0
 
 
 def test_a_revived_walk_replays_to_the_bit() -> None:

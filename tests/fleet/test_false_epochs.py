@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import levywalk as lw
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
-from levywalk.fleet.protocol.events import Got, Notice, Pardoned, Revive, Send
+from levywalk.fleet.protocol.ending import unsigned_ending
+from levywalk.fleet.protocol.events import Got, Notice, Pardoned, Persist, Revive, Send
 from levywalk.fleet.protocol.evidence import Lie, Pardon, refuses_lie
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
-from levywalk.fleet.protocol.records import Disk, HeldStatus
-from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.records import FALSE_END, Archived, Disk, Guarded, HeldStatus
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
@@ -28,10 +30,16 @@ from tests.limits import mostly_more
 
 N = 8
 TERMS = HandOffTerms(b"false epochs", heartbeat=0.1, dead_after=1.0, retry=0.05, renew_after=20)
-FLEET = Fleet.of(
-    lw.ring(N), lw.homogeneous(N, dim=2, seed=1), lw.mhlj(), steps=300, step_size="theory",
-    seed=2, start=0, terms=TERMS,
-)  # fmt: skip
+
+
+def made(terms: HandOffTerms) -> Fleet:
+    return Fleet.of(
+        lw.ring(N), lw.homogeneous(N, dim=2, seed=1), lw.mhlj(), steps=300, step_size="theory",
+        seed=2, start=0, terms=terms,
+    )  # fmt: skip
+
+
+FLEET = made(TERMS)
 BORN = Epoch(0, 0, 0)
 AHEAD = Epoch(999_999, 5, 3)
 
@@ -39,8 +47,8 @@ AHEAD = Epoch(999_999, 5, 3)
 class Attacked:
     """A signed fleet in the midst of its walk: node ``holder`` works, ``guardian`` guards."""
 
-    def __init__(self) -> None:
-        self.virtual = VirtualFleet(FLEET, signed=True)
+    def __init__(self, policy: GuardianPolicy = GuardianPolicy.WAIT) -> None:
+        self.virtual = VirtualFleet(made(replace(TERMS, policy=policy)), signed=True)
         self.hands = Hands(TERMS.run, self.virtual.signers)
         self.former: dict[int, tuple[Certificate, Right]] = {}
         while not self._ready():
@@ -330,3 +338,287 @@ def test_nobody_else_gives_the_operators_word() -> None:
         assert node.disk == before
     fleet.virtual._tell(me, Revive(copy, word))  # and the true one works
     assert fleet.goes_on().epoch >= Epoch(1, copy.seq, me)
+
+
+# The end of the walk
+
+
+def false_end(fleet: Attacked, who: int, seq: int, right: Right) -> Finished:
+    """What a node signs about a register that it had, with the right that it had."""
+    token = fleet.token._replace(seq=seq, step=300, model=fleet.token.model + 99.0)
+    blank = unsigned_ending(who, token, right)
+    end = blank._replace(signature=fleet.hands.of(who).sign(blank.statement(TERMS.run)))
+    return Finished(token, end)
+
+
+def the_true_end(fleet: Attacked) -> Token:
+    """The walk comes to its end, which all nodes know, and nobody keeps another one."""
+    final = fleet.goes_on()
+    assert final.step == 300
+    assert float(abs(final.model).max()) < 50.0
+    for machine in fleet.virtual.machines:
+        found = machine.disk["final"]
+        assert found is not None
+        assert found.digest() == final.digest()
+    return final
+
+
+def archived(fleet: Attacked, what: str) -> list[tuple[int, Archived]]:
+    return [
+        (v, line)
+        for v, lines in fleet.virtual.logs.items()
+        for line in lines
+        if isinstance(line, Archived) and line.what == what
+    ]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_a_former_guardian_alone_does_not_end_the_walk(which: int) -> None:
+    """Each signs the end for its own hand-off, with its true right and a model of its own."""
+    fleet = Attacked()
+    used = {fleet.holder, fleet.guardian}
+    liars = [v for v in fleet.former if v not in used]
+    who = liars[which % len(liars)]
+    release, right = fleet.former[who]
+    fleet.says(who, false_end(fleet, who, release.seq, right))
+    final = the_true_end(fleet)
+    assert final.epoch.counter <= 1
+    assert final.base == 0 or final.base >= fleet.token.step  # nothing is lost
+    assert all(line.lost == 0 for _, line in archived(fleet, FALSE_END))
+
+
+def test_whoever_has_released_the_model_and_says_that_it_is_final_is_found_out() -> None:
+    fleet = Attacked()
+    virtual = fleet.virtual
+    release = virtual.machines[fleet.holder].disk["held"].right.release
+    liar = release.guardian
+    guarded = virtual.machines[liar].disk["guarded"]
+    assert guarded.register == release
+    virtual._tell(fleet.holder, Got(fleet.guardian, false_end(
+        fleet, liar, release.seq, Right(guarded.activate)
+    )))  # fmt: skip
+    final = the_true_end(fleet)
+    assert final.epoch.counter == 1
+    assert final.epoch.node == fleet.holder
+    assert final.base >= fleet.token.step
+    for v, machine in enumerate(virtual.machines):
+        assert [lie.liar for lie in machine.disk["liars"]] == [liar]
+        assert machine.disk["liars"][0].end is not None
+        near = lw.ring(N).neighbours(liar).tolist()
+        assert v not in near or not machine.disk["edges"][liar].up  # it is shut out
+
+
+def test_a_node_that_believes_a_false_end_takes_part_again_and_deletes_nothing() -> None:
+    fleet = Attacked()
+    virtual = fleet.virtual
+    release = virtual.machines[fleet.holder].disk["held"].right.release
+    liar = release.guardian
+    right = Right(virtual.machines[liar].disk["guarded"].activate)
+    lie = false_end(fleet, liar, release.seq, right)
+    far = next(
+        v
+        for v, machine in enumerate(virtual.machines)
+        if v not in (fleet.holder, fleet.guardian, liar)
+        and (
+            machine.disk["guarded"] is None
+            or not isinstance(machine.disk["guarded"].activate, Certificate)
+            or machine.disk["guarded"].copy.seq <= release.seq
+        )
+    )
+    node = virtual.node(far)
+    near = next(u for u in node.neighbours if u != liar)
+    node.receive(Got(near, lie), virtual.now)
+    assert node.disk.final is not None
+    assert node.disk.final.digest() == lie.token.digest()
+    asked = node.receive(Got(near, Prepare(fleet.token._replace(seq=90), liar)), virtual.now)
+    assert [one[:2] for one in asked if isinstance(one, Send)] == [(near, lie)]
+    proof = Lie(None, release, None, lie.end)
+    effects = node.receive(Got(near, Exposed(proof)), virtual.now)
+    assert node.disk.final is node.disk.end is None
+    lines = [line for one in effects if isinstance(one, Persist) for line in one.lines]
+    assert [(line.what, line.token.digest()) for line in lines if isinstance(line, Archived)] == [
+        (FALSE_END, lie.token.digest())
+    ]
+    node.receive(Got(near, lie), virtual.now)
+    assert node.disk.final is None  # it is not taken in again
+    node.receive(Got(near, Prepare(fleet.token._replace(seq=90), liar)), virtual.now)
+    assert node.disk.held is not None
+
+
+@pytest.mark.parametrize("status", [HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.WITHDRAWING])
+def test_a_false_end_by_the_present_guardian_takes_nothing_from_the_holder(
+    status: HeldStatus,
+) -> None:
+    """The holder knows better. It keeps its model, and continues in a higher epoch."""
+    fleet = Attacked()
+    virtual = fleet.virtual
+    held = virtual.machines[fleet.holder].disk["held"]
+    stepped(virtual, lambda: virtual.machines[fleet.holder].disk["held"].status != "prepared")
+    right = held.right
+    node = virtual.node(fleet.holder)
+    if status != HeldStatus.ACTIVE:
+        node._put("held", node.disk.held._replace(status=status, to=node.neighbours[0]))
+        node._commit()
+    before = node.disk.held
+    end = false_end(fleet, fleet.guardian, fleet.token.seq, right)
+    effects = node.receive(Got(fleet.guardian, end), virtual.now)
+    after = node.disk.held
+    assert node.disk.final is None
+    assert after is not None
+    assert (after.status, after.token.step, after.to) == (
+        HeldStatus.SEEKING, before.token.step, before.to,
+    )  # fmt: skip
+    assert after.token.epoch == Epoch(1, before.token.seq, fleet.holder)
+    assert after.guardian != fleet.guardian
+    assert "false end" in [one.what for one in effects if isinstance(one, Notice)]
+
+
+@pytest.mark.parametrize("policy", GuardianPolicy)
+def test_the_walk_goes_on_above_a_false_end_by_the_present_guardian(policy: GuardianPolicy) -> None:
+    fleet = Attacked(policy)
+    held = fleet.virtual.machines[fleet.holder].disk["held"]
+    fleet.says(fleet.guardian, false_end(fleet, fleet.guardian, fleet.token.seq, held.right))
+    final = the_true_end(fleet)
+    assert final.epoch.counter >= 1
+    assert final.base >= fleet.token.step
+    false = {v for v, _ in archived(fleet, FALSE_END)}
+    assert false  # the other neighbour of the guardian had believed it
+
+
+def test_only_the_operator_undoes_an_end_that_nobody_can_deny() -> None:
+    """The holder is gone, and its guardian has lied."""
+    fleet = Attacked()
+    virtual = fleet.virtual
+    held = virtual.machines[fleet.holder].disk["held"]
+    me = next(
+        v
+        for v, machine in enumerate(virtual.machines)
+        if v not in (fleet.holder, fleet.guardian)
+        and best_copy(Disk(**machine.disk)) is not None
+        and machine.disk["guarded"] is not None
+    )
+    node = virtual.node(me)
+    near = node.neighbours[0]
+    end = false_end(fleet, fleet.guardian, fleet.token.seq, held.right)
+    node.receive(Got(near, end), virtual.now)
+    assert node.disk.final is not None
+    copy = best_copy(node.disk)
+    assert copy is not None
+    assert copy.step < 300
+    word = fleet.hands.word(copy, me, 1)
+    node.receive(Revive(copy, word), virtual.now)
+    assert node.disk.held is None
+    node.receive(Revive(copy, word._replace(signature=b""), over=True), virtual.now)
+    assert node.disk.final is not None
+    effects = node.receive(Revive(copy, word, over=True), virtual.now)
+    assert node.disk.final is None
+    assert node.disk.held.status == HeldStatus.SEEKING
+    lines = [line for one in effects if isinstance(one, Persist) for line in one.lines]
+    assert [line.what for line in lines if isinstance(line, Archived)] == ["final", "revived"]
+
+
+def test_a_false_end_that_was_believed_gives_way_to_the_true_one() -> None:
+    """Its guardian has the right to a later hand-off, and so somebody else's word."""
+    fleet = Attacked()
+    hands, token = fleet.hands, fleet.token._replace(step=300)
+    near, far = lw.ring(N).neighbours(fleet.holder).tolist()
+    node = FLEET.node(fleet.holder, signer=fleet.virtual.signers[fleet.holder])
+    node.receive(Got(near, Fenced(fleet.virtual.machines[near].disk["known"].link)), 0.0)
+    early, late = token._replace(seq=7, model=token.model + 1.0), token._replace(seq=9)
+    false = Finished(early, hands.end(early, far, near))
+    true = Finished(late, hands.end(late, near, far))
+    node.receive(Got(far, false), 0.0)
+    assert node.disk.final == early
+    effects = node.receive(Got(near, true), 0.0)
+    assert node.disk.final == late
+    assert {one.to for one in effects if isinstance(one, Send) and one.message == true} == {far}
+    lines = [line for one in effects if isinstance(one, Persist) for line in one.lines]
+    assert [(line.what, line.token) for line in lines] == [(FALSE_END, early)]
+    answer = node.receive(Got(far, false), 0.0)  # and not back again; the sender is told
+    assert node.disk.final == late
+    assert [one.message for one in answer if isinstance(one, Send)] == [true]
+
+
+def test_a_lie_about_the_end_needs_two_signatures_of_one_node() -> None:
+    fleet = Attacked()
+    release = fleet.virtual.machines[fleet.holder].disk["held"].right.release
+    liar, keys = release.guardian, fleet.virtual.signers[0]
+    end = false_end(fleet, liar, release.seq, NO_RIGHT).end
+    before = false_end(fleet, liar, release.seq - 1, NO_RIGHT).end
+    link = fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq).opening
+    assert refuses_lie(Lie(None, release, None, end), TERMS.run, keys) is None
+    assert refuses_lie(Lie(None, release, None, before), TERMS.run, keys) is None
+    other = false_end(fleet, (liar + 1) % N, release.seq, NO_RIGHT).end
+    after = false_end(fleet, liar, release.seq + 1, NO_RIGHT).end
+    for wrong in (
+        Lie(None, release),
+        Lie(link, release, None, end),
+        Lie(None, release, None, other),
+        Lie(None, release, None, after),
+        Lie(None, release, None, end._replace(signature=bytes(64))),
+        Lie(None, release._replace(signature=bytes(64)), None, end),
+        Lie(None, release, None, end._replace(step=4)),
+        Lie(None, release, Pardon(liar, BORN, b""), end),
+    ):
+        assert refuses_lie(wrong, TERMS.run, keys) is not None
+        fleet.says(fleet.guardian, Exposed(wrong))
+    assert not any(machine.disk["liars"] for machine in fleet.virtual.machines)
+    assert fleet.goes_on().epoch == BORN
+
+
+@pytest.mark.parametrize("who", ["stranger", "neighbour", "former guardian"])
+def test_nobody_else_undoes_an_honest_end(who: str) -> None:
+    """Not with the proof of its own lie, not with an earlier end, not with an old model."""
+    fleet = Attacked()
+    me = attackers(fleet)[who]
+    release, right = fleet.former.get(me, (None, NO_RIGHT))
+    final = fleet.goes_on()
+    seq = final.seq + 3 if release is None else release.seq
+    says = false_end(fleet, me, seq, right)
+    own = fleet.hands.released(me, BORN, seq, me, me)
+    for message in (says, Exposed(Lie(None, own, None, says.end)), Prepare(fleet.token, me)):
+        fleet.says(me, message)
+    fleet.virtual.run(until=fleet.virtual.now + 5 * TERMS.dead_after)
+    for machine in fleet.virtual.machines:
+        assert machine.disk["final"].digest() == final.digest()
+
+
+def used(virtual: VirtualFleet, guarded: Guarded) -> bool:
+    """Whether a node has more than a copy of what is guarded: before that, its guardian is the
+    only one that has the model, as the holder that it was.
+    """
+    if guarded.register is not None:
+        return True
+    held = virtual.machines[guarded.holder].disk["held"]
+    return held is not None and held.status != HeldStatus.PREPARED
+
+
+@pytest.mark.parametrize("seed", mostly_more(range(40), lambda seed: seed in (1, 9)))
+def test_false_ends_at_any_moment_cost_epochs_and_nothing_else(seed: int) -> None:
+    """One node signs false ends for all that it guards or has guarded, again and again."""
+    draw = np.random.default_rng(seed)
+    policy = tuple(GuardianPolicy)[seed % 2]
+    virtual = VirtualFleet(made(replace(TERMS, policy=policy)), signed=True)
+    hands = Hands(TERMS.run, virtual.signers)
+    who = int(draw.integers(N))
+    for _ in range(10):
+        virtual.run(until=virtual.now + float(draw.uniform(0.01, 0.25)))
+        node = virtual.node(who)
+        if virtual.over:
+            break
+        if node.disk.guarded is None or not used(virtual, node.disk.guarded):
+            continue
+        token = node.disk.guarded.copy
+        final = token._replace(step=300, model=token.model + 99.0)
+        blank = unsigned_ending(who, final, node._right_to_guard(node.disk.guarded))
+        end = blank._replace(signature=hands.of(who).sign(blank.statement(TERMS.run)))
+        for u in draw.permutation(node.neighbours)[: int(draw.integers(1, 3))].tolist():
+            virtual._tell(u, Got(who, Finished(final, end)))
+        virtual._moved_at = virtual.now
+    virtual.run()
+    liars = {lie.liar for machine in virtual.machines for lie in machine.disk["liars"]}
+    honest = [virtual.machines[v].disk for v in range(N) if v != who]  # the liar may be shut out
+    assert {disk["final"].digest() for disk in honest} == {virtual.final.digest()}
+    assert virtual.final.step == 300
+    assert float(abs(virtual.final.model).max()) < 50.0
+    assert liars <= {who}

@@ -23,14 +23,18 @@ import levywalk as lw
 from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
-from levywalk.fleet.operate.doctor import examine, running_nodes
+from levywalk.fleet.operate.doctor import examine, running_nodes, whole_walks
 from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.operate.node_processes import FleetProblem, Starting
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.links import NO_RIGHT
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Guarded, Held, Known, Own
 from levywalk.fleet.protocol.starts import NeighbourStart, Starts
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -744,3 +748,69 @@ def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:
 def test_the_folder_tells_what_the_fleet_was_founded_with(replay: FleetFolder) -> None:
     fleet = fleet_of(replay.path)
     assert (fleet.network.n, fleet.start, fleet.shared_key) == (N, replay.manifest.start, True)
+
+
+def test_a_false_end_is_reported_and_not_exported(tmp_path: Path) -> None:
+    """A former guardian has signed it, and the walk goes on: a later hand-off of its epoch is held,
+    guarded or released.
+    """
+    born = Epoch(0, 0, 0)
+    first = founded(tmp_path / "fleet", 100).manifest.first_token._replace(epoch=born)
+    false = first._replace(seq=3, step=100, model=first.model + 1.0)
+    token = first._replace(seq=5, step=80, model=first.model + 2.0)
+    seal = Certificate(4, born, 5, 2, 1, b"", b"")
+    blank = Disk(Known(born, 0), Own(2, 0, leaving=False), {})
+    end = Ending(4, born, 3, 100, false.digest(), b"", NO_RIGHT)
+    holds = replace(blank, held=Held("active", token, 4, -1, -1, 80, FIRST))
+    guards = replace(blank, guarded=Guarded(token, 1, None, seal._replace(seq=4)))
+    released = replace(blank, guarded=Guarded(token._replace(seq=3), 1, seal._replace(seq=3), None))
+    for number, other in enumerate((holds, guards, released)):
+        fleet = founded(tmp_path / f"fleet {number}", 100)
+        for v, disk in ((0, replace(blank, final=false, end=end)), (1, other)):
+            store = NodeStore(
+                fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits
+            )
+            with store:
+                store.persist(whole(disk))
+        found = fleet.status()
+        assert not found["finished"]
+        assert not any(row["finished"] for row in found["nodes"])
+        (said,) = found["false_ends"]
+        assert said in found["waits"]
+        assert said.startswith("node 0 has an end of the walk at update 100 that is not the end")
+        assert "a guardian has lied; do: levywalk fleet logs" in said
+        assert found["step"] == 80
+        findings = [one for one in whole_walks([found], fleet.manifest) if "not the" in one.what]
+        assert [one.level for one in findings] == [FindingLevel.PROBLEM]
+        out = tmp_path / "model"
+        with pytest.raises(FleetProblem, match="the walk is not over"):
+            export.model(fleet, out)
+        with pytest.raises(FleetProblem, match="that is not the end"):
+            export.model(fleet, out, node=0)
+        assert export.model(fleet, out, now=True).node == 1
+        assert found["lost_updates"] == 0
+
+
+def test_an_end_that_its_holder_does_not_know_is_not_the_end(tmp_path: Path) -> None:
+    """The present guardian has signed it; the holder, which is down, has still this very token."""
+    fleet = founded(tmp_path / "fleet", 100)
+    born = Epoch(0, 0, 0)
+    first = fleet.manifest.first_token._replace(epoch=born, seq=3)
+    false = first._replace(step=100, model=first.model + 1.0)
+    blank = Disk(Known(born, 0), Own(2, 0, leaving=False), {})
+    for v, disk in (
+        (0, replace(blank, final=false)),
+        (1, replace(blank, held=Held("active", first._replace(step=80), 0, -1, -1, 80, FIRST))),
+    ):
+        with NodeStore(
+            fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits
+        ) as store:
+            store.persist(whole(disk))
+    assert not fleet.status()["finished"]
+    with pytest.raises(FleetProblem, match="the walk is not over: 80 of 100"):
+        export.model(fleet, tmp_path / "model")
+    with NodeStore(
+        fleet.files[1].state, fleet.manifest.digest, limits=fleet.manifest.limits
+    ) as store:
+        store.persist(Persist({"held": Held("ending", false, 0, -1, -1, 100, FIRST)}, ()))
+    assert fleet.status()["finished"]  # it is about to hear of it

@@ -1388,6 +1388,10 @@ class Chance:
     def pardon(self) -> Pardon | None:
         return self.draw.choice([None, Pardon(self.small(), self.epoch(), bytes(64))])
 
+    def lie(self) -> Lie:
+        link, end = self.draw.choice([(self.opening(), None), (None, self.end())])
+        return Lie(link, self.certificate(), self.pardon(), end)
+
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
             Token: self.token,
@@ -1396,7 +1400,7 @@ class Chance:
             Certificate: self.certificate,
             EpochLink: lambda: EpochLink(self.opening(), self.right()),
             Ending: self.end,
-            Lie: lambda: Lie(self.opening(), self.certificate(), self.pardon()),
+            Lie: self.lie,
             int: lambda: self.small() if self.draw.random() < 0.8 else self.count(),
             bool: lambda: self.draw.random() < 0.5,
             bytes: lambda: self.draw.randbytes(self.draw.choice([0, 32])),

@@ -191,6 +191,8 @@ def test_the_format_is_what_it_was() -> None:
     opened = EXAMPLES["Guard"]._replace(given=EXAMPLES["Prepare"].token)
     frame = encode_frame(PEER, opened, b"c")[0]  # format 6
     assert hashlib.sha256(frame).hexdigest()[:16] == "1ec97db52ce781e3"
+    ended = encode_frame(PEER, OF_AN_END, b"c")[0]  # format 7
+    assert hashlib.sha256(ended).hexdigest()[:16] == "74db74055ae42b3d"
     frames = [
         hello_frame(PEER, HELLO._replace(format=4)),
         *(
@@ -453,13 +455,16 @@ EVERY = [
     if path.split("__")[-1] not in ("inline", "address", "scores")
     and not path.endswith(("right__release", "right__link", "pardon"))  # which may be missing
     and (name, path) not in {("Release", "token"), ("Guard", "given")}
+    and (name, path) not in {("Exposed", "lie__link"), ("Exposed", "lie__end")}
 ]
+OF_AN_END = messages.Exposed(Lie(None, SEAL, PARDON, END))
 
 
 @pytest.mark.parametrize(("name", "path", "bad", "says"), EVERY)
 def test_every_field_is_checked(name: str, path: str, bad: Any, says: str) -> None:
+    message = OF_AN_END if path.startswith("lie__end__") else EXAMPLES[name]
     with pytest.raises(Malformed, match=f"^not a valid {name}: {path.split('__')[-1]} .*{says}"):
-        hostile(whole(EXAMPLES[name]), **{path: bad})
+        hostile(whole(message), **{path: bad})
 
 
 def whole(message: Any) -> Any:
@@ -640,7 +645,7 @@ def test_a_model_that_goes_on_after_its_end_is_refused() -> None:
     reader, chunks = expecting()
     last = Frame.FromString(chunks[-1]).chunk
     with pytest.raises(Malformed, match="is longer than announced"):
-        through([*chunks[:-1], Frame(chunk=last + b"?").SerializeToString()], reader)
+        through([*chunks[:-1], Frame(chunk=last + b"74db74055ae42b3d").SerializeToString()], reader)
 
 
 def test_a_chunk_that_nobody_expects_is_refused() -> None:
@@ -886,8 +891,8 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
         pytest.skip("only Linux says how much memory was in use at most")
     sizes = [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"]  # 2 GiB - 1 and more
     lies = [
-        *(b"\x12" + size + b"?" for size in sizes),  # a chunk
-        *(b"\x08\x03\x52" + size + b"?" for size in sizes),  # a Renew
+        *(b"\x12" + size + b"74db74055ae42b3d" for size in sizes),  # a chunk
+        *(b"\x08\x03\x52" + size + b"74db74055ae42b3d" for size in sizes),  # a Renew
         *(b"\x08\x03\x1a" + size for size in sizes),  # a certificate
         *(b"\x08\x03\x62\x0a\x4a" + size + b"??" for size in sizes),  # a Heartbeat's scores
         Frame(sender=PEER, heartbeat={"epoch": {}, "scores": [1.0] * 131_000}).SerializeToString(),

@@ -113,8 +113,8 @@ def revive(
         bool,
         typer.Option(
             "--force",
-            help="Do it although the walk seems to run, or a better copy is on a node that "
-            "does not run.",
+            help="Do it although the walk seems to run or to be over, or a better copy is on a "
+            "node that does not run.",
         ),
     ] = False,
     timeout: Annotated[
@@ -126,7 +126,8 @@ def revive(
 
     It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
     says so. The copy becomes a new epoch. If the walk still runs, on another machine, its model is
-    archived. With several tokens, --token says which of them.
+    archived. With --force it also undoes an end of the walk that a guardian has signed and that is
+    not true. With several tokens, --token says which of them.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.operate.log_text import count

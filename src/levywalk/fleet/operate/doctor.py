@@ -320,6 +320,9 @@ def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
                 f"node {v} was revoked, and its process still runs",
                 "stop it: it takes no part any more",
             )
+    for said in status["false_ends"]:
+        what, _, remedy = said.partition("; do: ")
+        yield Finding(FindingLevel.PROBLEM, what, remedy)
     for one in status["refused_models"]:
         what, _, remedy = said_refusal(one, at).partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)

@@ -13,6 +13,7 @@ import numpy as np
 
 from levywalk.engine.tokens import mean_model
 from levywalk.errors import DataWarning, InvalidParameter
+from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
 from levywalk.fleet.operate.model_copies import Copy, newest
 from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet
@@ -115,8 +116,17 @@ def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool)
             copies += fleet.copies(v)
         except (NodeStoreError, NoAnswer) as error:
             unread.append(f"node {v}: {error}")
+    wrong = {}
+    if any(copy.final for copy in copies):
+        views = fleet.node_views()
+        found = false_ends(views)
+        wrong = {v: one.why for v, one in found.items() if node is None or one.lied}
+        no_end = wrong.keys() | (disputed_ends(views) if node is None else set())
+        copies = [copy for copy in copies if not (copy.final and copy.node in no_end)]
     best = newest(copies)
     where = "no disk" if node is None else f"node {node}"
+    if best is None and wrong:
+        raise FleetProblem(said + "; ".join(wrong.values()))
     if best is None:
         raise FleetProblem("; ".join([f"{said}{where} has a model yet", *unread]))
     if not best.final and not now:

@@ -9,13 +9,14 @@ same, except for what is only in memory: the rate, the loss, and what the node w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from statistics import median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
 from levywalk.fleet.operate.log_text import count
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.means import mean_metrics, mean_of
@@ -34,6 +35,11 @@ from levywalk.fleet.storage.reader import OtherLine
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
+_REMEDY = {
+    True: "do: levywalk fleet logs {at} says which guardian has signed it, and levywalk fleet "
+    "revoke {at} NODE shuts it out",
+    False: "do: levywalk fleet up {at}",
+}
 NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
 
 
@@ -136,7 +142,15 @@ def fleet_status(
 ) -> dict[str, Any]:
     """Return the status of the fleet, ready for JSON; ``at`` is its folder as it must be typed."""
     epoch, base = _winner(views)
-    tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
+    wrong = false_ends(views)
+    no_end = wrong.keys() | disputed_ends(views)
+    tokens = [
+        token
+        for one in views
+        for token in one.tokens
+        if Epoch(*token["epoch"]) == epoch
+        and not (one.id in no_end and token is one.about["final"])
+    ]
     finals = [token for token in tokens if any(token is one.about["final"] for one in views)]
     holder, guardian = _ended(views, finals[0]) if finals else _holder(views)
     latest = max(tokens, key=lambda token: (token["step"], token["transfers"]), default=None)
@@ -146,6 +160,8 @@ def fleet_status(
     up = [one.id for one in views if one.pid is not None]
     lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
     waits = list(_waits(views, manifest, None if finals else holder, begun=begun, at=at))
+    not_ends = [f"{one.why}; {_REMEDY[one.lied].format(at=at)}" for one in wrong.values()]
+    waits += not_ends
     refused = _refused_models(views)
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
@@ -174,6 +190,7 @@ def fleet_status(
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
+        "false_ends": not_ends,
         "refused_models": refused,
         "revoked": sorted({v for one in views for v in one.about.get("revoked", ())}),
         "warnings": [
@@ -186,7 +203,7 @@ def fleet_status(
         "nodes_up": len(up),
         "nodes_down": sum(one.pid is None and one.unreached is None for one in views),
         "nodes_unreached": [one.id for one in views if one.unreached is not None],
-        "nodes": [_row(one, holder, guardian, manifest) for one in views],
+        "nodes": [_row(one, holder, guardian, manifest, no_end) for one in views],
     }
 
 
@@ -228,7 +245,11 @@ def _memory_starts(views: Sequence[NodeView], winner: Epoch) -> list[dict[str, A
 
 
 def _row(
-    one: NodeView, holder: int | None, guardian: int | None, manifest: Manifest
+    one: NodeView,
+    holder: int | None,
+    guardian: int | None,
+    manifest: Manifest,
+    no_end: Collection[int],
 ) -> dict[str, Any]:
     about = one.about
     edges = {u: edge for u, edge in about["edges"].items() if u != str(one.id)}
@@ -244,7 +265,7 @@ def _row(
         "role": role,
         "epoch": about["epoch"][0],
         "step": max(steps, default=None),
-        "finished": about["final"] is not None,
+        "finished": about["final"] is not None and one.id not in no_end,
         "leaving": about["leaving"],
         "edges_up": sum(edge["up"] for edge in edges.values()),
         "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},

@@ -135,6 +135,14 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"node {_other(a)} has signed both that the model was released and that it was not, at "
         f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
     ),
+    "false end": lambda a: (
+        f"✗ node {a['guardian']} has signed that the walk was over at hand-off {a['seq']} of "
+        f"{named(a['epoch'])}, and the model is here: continues in a higher epoch"
+    ),
+    "no end": lambda a: (
+        f"the walk was not over after {a['step']:,} updates, at hand-off {a['seq']} of "
+        f"{named(a['epoch'])}, as a guardian had signed: takes part again, and archives that model"
+    ),
     "let in again": lambda a: (
         f"node {_other(a)}, which had lied, may take part again: the operator has said so"
     ),

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from levywalk.fleet.protocol.records import REVIVED, Archived, Began, HeldStatus
+from levywalk.fleet.operate.false_ends import false_ends
+from levywalk.fleet.protocol.records import FALSE_END, REVIVED, Archived, Began, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 if TYPE_CHECKING:
@@ -41,8 +42,14 @@ class _Evidence:
         self.began = {
             line.epoch: line for line in lines if isinstance(line, Began) and line.possible
         }
-        archived = [line for line in lines if isinstance(line, Archived)]
-        tokens = [(Epoch(*t["epoch"]), t["base"], t["step"]) for one in views for t in one.tokens]
+        archived = [line for line in lines if isinstance(line, Archived) and line.what != FALSE_END]
+        wrong = false_ends(views)
+        tokens = [
+            (Epoch(*t["epoch"]), t["base"], t["step"])
+            for one in views
+            for t in one.tokens
+            if not (one.id in wrong and t is one.about["final"])
+        ]
         tokens += [(line.token.epoch, line.token.base, line.token.step) for line in archived]
         self.bases = {epoch: line.base for epoch, line in self.began.items()}
         self.tops = dict(self.bases)

@@ -45,8 +45,8 @@ def revive(
     Parameters
     ----------
     force
-        Whether to do so although the walk seems to run, or a better copy is on a node that
-        does not run.
+        Whether to do so although the walk seems to run or to be over, or a better copy is on a node
+        that does not run.
 
     Raises
     ------
@@ -55,8 +55,11 @@ def revive(
         is not here.
     """
     views, status = fleet.node_views(), fleet.status()
-    if status["finished"]:
-        raise FleetProblem("the walk is over: there is nothing to revive")
+    if status["finished"] and not force:
+        raise FleetProblem(
+            "the walk is over: there is nothing to revive; if that is not true, because a node has "
+            "lied, --force revives a copy all the same"
+        )
     winner = winning_epoch(views)
     if winner == FIRST and not fleet.begun:
         raise FleetProblem(f"the walk has not started: levywalk fleet up {fleet.path}")
@@ -83,6 +86,7 @@ def revive(
         counter=word.epoch.counter,
         digest=word.digest.hex(),
         signature=word.signature.hex(),
+        over=force,
     )
     for _ in looks(time.monotonic() + timeout):
         say("waiting for a neighbour that guards the model")

@@ -16,7 +16,7 @@ _OF_TOKEN = (  # of the status of one token, which is that of a fleet with one (
     *("finished", "holder", "guardian", "epoch", "epoch_full", "step", "steps", "transfers"),
     *("lost_updates", "lost_updates_at_most", "memory_starts", "hops_per_second", "loss"),
     *("loss_is_infinite", "metrics", "privacy", "diverged_at", "stopped", "waits"),
-    "refused_models",
+    *("false_ends", "refused_models"),
 )
 _OF_ROW = (
     *("role", "epoch", "step", "finished", "hops_per_second", "loss", "privacy", "waits"),
@@ -62,6 +62,9 @@ def together(found: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, A
         "stopped": "; ".join(stops) or None,
         "waits": waits,
         "revoked": sorted({v for one in found for v in one["revoked"]}),
+        "false_ends": [
+            said + one for said, one in told_by_token([one["false_ends"] for one in found])
+        ],
         "refused_models": [
             {"token": k} | refused
             for k, one in enumerate(found)

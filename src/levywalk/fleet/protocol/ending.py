@@ -3,6 +3,11 @@
 The holder asks its guardian, which can do nothing else from then on: what is finished is neither
 released nor regenerated. Other nodes accept the end with the guardian's signature and the `Right`
 that made it the guardian, signed by another node.
+
+A guardian can still lie: a former one about a register that says *released*, the present one about
+a token that its holder still works with. So nodes refuse an end if they know that the walk went on
+(`went_on`), and the holder, which knows best, then continues in a higher epoch, for which all
+others give up the false end.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.links import Right, Verifier
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -36,6 +42,24 @@ class Ending(NamedTuple):
 def unsigned_ending(guardian: int, token: Token, right: Right) -> Ending:
     """Return the statement about a final token, without a signature yet."""
     return Ending(guardian, token.epoch, token.seq, token.step, token.digest(), b"", right)
+
+
+def went_on(end: Ending, release: Certificate) -> bool:
+    """Return whether the walk went on from what is said to be its end, if a release is true.
+
+    Nobody who is honest signs both: registers are written once, and nothing of an epoch is released
+    after its end.
+
+    Examples
+    --------
+    >>> e = Epoch(0, 0, 3)
+    >>> end = Ending(4, e, 7, 300, b"", b"", Right())
+    >>> release = Certificate(4, e, 7, 6, 3, b"", b"")
+    >>> went_on(end, release), went_on(end, release._replace(seq=6))
+    (True, False)
+    """
+    by_guardian = release.guardian != OPERATOR
+    return by_guardian and release.epoch == end.epoch and release.seq >= end.seq
 
 
 def refuses_ending(end: Ending, token: Token, run: bytes, keys: Verifier) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.ending import went_on
 from levywalk.fleet.protocol.events import Pardoned
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
 from levywalk.fleet.protocol.given import NOTHING_GIVEN
@@ -27,7 +28,15 @@ from levywalk.fleet.protocol.links import (
 )
 from levywalk.fleet.protocol.membership import Membership
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Guard
-from levywalk.fleet.protocol.records import NOBODY, Archived, Guarded, Held, HeldStatus, Known
+from levywalk.fleet.protocol.records import (
+    FALSE_END,
+    NOBODY,
+    Archived,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -83,7 +92,7 @@ class Epochs(Membership):
         A node that denies its own release is found out here.
         """
         one, known = link.opening, self.disk.known.link
-        lied = max((lie.link.epoch.counter for lie in self.disk.liars), default=0)
+        lied = max((lie.epoch.counter for lie in self.disk.liars), default=0)
         why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
         if why is None and any(lie.covers(one.epoch.node, one.epoch) for lie in self.disk.liars):
             why = f"node {one.epoch.node} has lied about its register"
@@ -133,15 +142,19 @@ class Epochs(Membership):
         if lie.pardon is None:
             self._owe(lie.liar)  # in the same transaction
         what = "lied" if lie.pardon is None else "let in again"
-        self._record(what, node=lie.liar, epoch=lie.link.parent, seq=lie.link.seq)
+        epoch, seq = lie.denied
+        self._record(what, node=lie.liar, epoch=epoch, seq=seq)
         for u in self.neighbours:
             if u != lie.liar or lie.pardon is not None:
                 self._send(u, Exposed(lie))
         if lie.liar == self.id:
             return  # others do not listen to this node any more
-        if known is not None and known.link.epoch == lie.link.epoch:
+        if known is not None and known.epoch == lie.epoch:
             return  # all that follows was done before
-        self._stop_branch(lie.link)
+        if lie.link is not None:
+            self._stop_branch(lie.link)
+        else:
+            self._give_up_end(lie)
         if lie.pardon is None:
             self._shut_out(lie.liar, now)  # and replace it, if it guards the token of this node
         self._continue_above(lie, now)
@@ -155,10 +168,14 @@ class Epochs(Membership):
             not self.awaited
             and held is not None
             and held.status not in (HeldStatus.PREPARED, HeldStatus.SEEKING)
-            and held.token.epoch == lie.link.parent
+            and held.token.epoch == lie.denied[0]
         ):
-            reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
-            self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
+            self._replace_guardian(held, now, avoid=(held.guardian,))
+
+    def _replace_guardian(self, held: Held, now: float, avoid: Sequence[int]) -> None:
+        """Continue in a higher epoch, with the token that this node holds and its decision."""
+        reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
+        self._bring_back(held.token, reason, held.to, now, avoid)
 
     def _shut_out(self, node: int, now: float) -> None:
         """Treat a node as gone for good. `Node` knows how."""
@@ -179,6 +196,22 @@ class Epochs(Membership):
             lost = max(0, guarded.copy.step - false.step)
             self._lines.append(Archived(guarded.copy, "guarded", known.epoch, lost))
             self._put("guarded", None)
+
+    def _give_up_end(self, lie: Lie) -> None:
+        """Take part again, if the end that is known here is that of a lie."""
+        end = self.disk.end
+        if end is not None and end.guardian == lie.liar and went_on(end, lie.release):
+            self._archive_false_end()
+
+    def _archive_false_end(self) -> None:
+        """Archive what was said to be the final token, and was not."""
+        final = self.disk.final
+        if final is not None:
+            self._lines.append(Archived(final, FALSE_END, final.epoch, 0))
+            self._record("no end", epoch=final.epoch, seq=final.seq, step=final.step)
+            self._put("final", None)
+            self._put("end", None)
+            self.told = set()
 
     def _releases(self) -> Iterator[Certificate]:
         """Yield the releases by guardians that are on this node's disk."""
@@ -208,11 +241,20 @@ class Epochs(Membership):
                     self._record("archived", epoch=guarded.copy.epoch, by=epoch, lost=lost)
             self._put("guarded", None)
         if final is not None and final.epoch < epoch:
-            self._lines.append(Archived(final, "final", epoch, max(0, final.step - base)))
+            if _continues_behind(link.opening, final):
+                self._archive_false_end()
+            else:
+                self._archive_final(epoch, base)
+        self._put("known", Known(epoch, base, link))
+
+    def _archive_final(self, by: Epoch, base: int) -> None:
+        """Archive the final token, because the walk goes on in a higher epoch."""
+        final = self.disk.final
+        if final is not None:
+            self._lines.append(Archived(final, "final", by, max(0, final.step - base)))
             self._put("final", None)
             self._put("end", None)
             self.told = set()
-        self._put("known", Known(epoch, base, link))
 
     # What this node was given, if guardians compare models (`given`)
 
@@ -247,7 +289,7 @@ class Epochs(Membership):
 
     def _next_epoch(self, token: Token) -> Epoch:
         """Return the epoch in which this node would restore a token."""
-        epochs = (self.disk.known.epoch, token.epoch, *(lie.link.epoch for lie in self.disk.liars))
+        epochs = (self.disk.known.epoch, token.epoch, *(lie.epoch for lie in self.disk.liars))
         return Epoch(max(epochs).counter + 1, token.seq, self.id)
 
     def _bring_back(
@@ -282,3 +324,11 @@ class Epochs(Membership):
             link = held.link._replace(opening=blank._replace(signature=signature))
             self._put("held", held._replace(guardian=guardian, link=link))
             self._send(guardian, Guard(held.token, link, self._given(link.right)))
+
+
+def _continues_behind(one: Opening, final: Token) -> bool:
+    """Return whether a link shows that the walk was not over with a token: whoever had it next, or
+    still had it, opened an epoch from another one.
+    """
+    same = one.parent == final.epoch and one.kind != LinkKind.REVIVED
+    return same and (one.seq, one.step) != (final.seq, final.step)

@@ -114,6 +114,7 @@ class Revive(NamedTuple):
 
     token: Token
     word: Certificate  # of the operator; see `levywalk.fleet.protocol.links.operators_word`
+    over: bool = False  # whether also if the node knows that the walk is over
 
 
 class Pardoned(NamedTuple):

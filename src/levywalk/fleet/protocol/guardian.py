@@ -203,7 +203,9 @@ class Guardian(Comparing):
         it never releases what it has given up.
         """
         held, guarded, token = self.disk.held, self.disk.guarded, event.token
-        if self.disk.final is not None or self.published.refuses(token) is not None:
+        if self.published.refuses(token) is not None:
+            return
+        if self.disk.final is not None and not event.over:
             return
         why = self._refuses_word(token, event.word)
         if why is not None:
@@ -214,6 +216,7 @@ class Guardian(Comparing):
         if guarded is not None and guarded.register is None:
             self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
         epoch = event.word.epoch
+        self._archive_final(epoch, token.step)
         self._lines.append(Archived(token, REVIVED, epoch, 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
         lineage = self.published.lineage(token)
@@ -281,7 +284,8 @@ class Guardian(Comparing):
 
 def best_copy(disk: Disk) -> Token | None:
     """Return the newest token on a disk that the node does not use itself: the copy that it guards,
-    or a token that is prepared; None if it has none, or uses one.
+    or a token that is prepared; None if it has none, or uses one. What a guardian has signed to be
+    the end is none.
 
     Examples
     --------
@@ -291,8 +295,9 @@ def best_copy(disk: Disk) -> Token | None:
     True
     """
     held, guarded = disk.held, disk.guarded
-    if disk.final is not None or (held is not None and held.status != HeldStatus.PREPARED):
+    if held is not None and held.status != HeldStatus.PREPARED:
         return None
+    over = guarded is not None and guarded.register == RegisterValue.FINISHED
     copies = [] if held is None else [held.token]
-    copies += [] if guarded is None else [guarded.copy]
+    copies += [] if guarded is None or over else [guarded.copy]
     return max(copies, key=lambda token: (token.epoch, token.step, token.seq), default=None)

@@ -45,7 +45,8 @@ class NextNode(Resizing):
             return
         held, guarded = self.disk.held, self.disk.guarded
         if self.disk.final is not None:
-            return  # an old message: the walk is over
+            self._tell_end(sender)  # if this is no old message, the sender knows better
+            return
         if (
             guarded is not None
             and guarded.copy.epoch == token.epoch
@@ -115,6 +116,7 @@ class NextNode(Resizing):
             self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
             return
         right = self._right_to_hold(certificate)
+        self._archive_false_end()  # this very certificate shows that the walk went on
         self._keep_given(token, right)
         if held.giver == NOBODY:
             reason = LinkKind.GIVER_GONE, token.epoch, right

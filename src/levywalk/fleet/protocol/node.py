@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from levywalk.fleet.protocol.ending import refuses_ending
+from levywalk.fleet.protocol.ending import Ending, refuses_ending, went_on
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.hand_off import HandOff
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
@@ -64,9 +65,9 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
+from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
-from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
 class Node(HandOff):
@@ -293,7 +294,11 @@ class Node(HandOff):
             self._tell_end(sender)
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
-        """Keep the final token, and send it to the neighbours."""
+        """Keep the final token, and send it to the neighbours.
+
+        Of two ends of an epoch the later one counts: its guardian has the right of another node,
+        which shows that the walk went on from the earlier one.
+        """
         token = message.token
         if (
             self._behind(sender, token.epoch)
@@ -307,24 +312,67 @@ class Node(HandOff):
             return  # the token was restored meanwhile, and its epoch may be announced already
         if self._ahead(sender, token.epoch, now):
             return
+        final = self.disk.final
+        if final is not None and token.seq <= final.seq:
+            if self._digest(final) == message.end.digest:
+                self.told.add(sender)
+            elif token.seq < final.seq:
+                self._tell_end(sender)
+            return
+        why = refuses_ending(message.end, token, self.terms.run, self.signer)
+        if why is None and self._denies_end(message.end, now):
+            why = "the walk went on from what is said to be its end"
+        if why is not None:
+            self._record("refused", sender=sender, why=why)
+            return
+        self._archive_false_end()  # whoever was guardian later knows better
+        self._put("final", token)
+        self._put("end", message.end)
+        if held is not None and held.status != HeldStatus.PREPARED:
+            self._record("finished", step=token.step, epoch=token.epoch)
+        if held is not None and not _later_copy(held, token):  # it is this very token, or useless
+            self._put("held", None)
         self.told.add(sender)
-        if self.disk.final is None:
-            why = refuses_ending(message.end, token, self.terms.run, self.signer)
-            if why is None and any(
-                one.epoch == token.epoch and one.seq >= token.seq for one in self._releases()
-            ):
-                why = "the walk went on from what is said to be its end"
-            if why is not None:
-                self._record("refused", sender=sender, why=why)
-                return
-            self._put("final", token)
-            self._put("end", message.end)
-            if held is not None and held.status != HeldStatus.PREPARED:
-                self._record("finished", step=token.step, epoch=token.epoch)
-            if held is not None:
-                self._put("held", None)
-            self._spread()
-            self._announce(now)
+        self._spread()
+        self._announce(now)
+
+    def _denies_end(self, end: Ending, now: float) -> bool:
+        """Return whether an end is false, as far as this node knows, and act on it.
+
+        A guardian that has also signed that the walk went on is found out. Whoever has the token in
+        use knows that the walk is not over: its guardian, or a former one, has signed what is not
+        true, and the holder continues in a higher epoch, in which the false end has no meaning.
+        """
+        held, guarded = self.disk.held, self.disk.guarded
+        held = None if held is None or held.status == HeldStatus.PREPARED else held
+        denying = [one for one in self._releases() if went_on(end, one)]
+        known = self._lie_of(end.guardian)
+        if known is not None and went_on(end, known.release):
+            denying.append(known.release)
+        final = (
+            guarded is not None
+            and guarded.register == RegisterValue.FINISHED
+            and guarded.copy.epoch == end.epoch
+        )
+        if held is not None and (
+            held.status != HeldStatus.ENDING or self._digest(held.token) != end.digest
+        ):
+            self._record("false end", guardian=end.guardian, epoch=end.epoch, seq=end.seq)
+        elif not denying and not final:
+            return False
+        else:
+            held = None
+        for release in denying:
+            lie = Lie(None, release, None, end)
+            if release.guardian == end.guardian and (known is None or known.weight < lie.weight):
+                self._expose(lie, now)
+                break
+        if held is not None and self.disk.held is held:  # otherwise this was done already
+            if held.status == HeldStatus.SEEKING:
+                self._without_guardian(held, now)
+            else:
+                self._replace_guardian(held, now, avoid=(held.guardian, end.guardian))
+        return True
 
     def _shut_out(self, node: int, now: float) -> None:
         """Treat a node that has lied as gone for good."""
@@ -363,3 +411,11 @@ class Node(HandOff):
             self._silent(Silent(), now)
         if self.disk.held is not None and self.disk.held.status == HeldStatus.WITHDRAWING:
             self._go_on(now)
+
+
+def _later_copy(held: Held, final: Token) -> bool:
+    """Return whether a node has a token prepared that comes after a final one: if its certificate
+    comes, the end was false.
+    """
+    after = (held.token.epoch, held.token.seq) > (final.epoch, final.seq)
+    return held.status == HeldStatus.PREPARED and after

@@ -21,6 +21,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
 REVIVED = "revived"  # of an archived token: the operator has made it a new epoch
+FALSE_END = "false end"  # of an archived token: it was said to be the final one, and was not
 
 
 class HeldStatus(StrEnum):

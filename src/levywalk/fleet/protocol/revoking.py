@@ -5,7 +5,6 @@ from __future__ import annotations
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.epochs import Epochs
 from levywalk.fleet.protocol.events import Revoke
-from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import Revoked
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.revocation import Revocation, Revocations, refuses_revocation
@@ -49,8 +48,7 @@ class Revoking(Epochs):
             and held.status not in (HeldStatus.PREPARED, HeldStatus.SEEKING)
             and word.covers(held.token.epoch.node, held.token.epoch)
         ):
-            reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
-            self._bring_back(held.token, reason, held.to, now, avoid=(word.node,))
+            self._replace_guardian(held, now, avoid=(word.node,))
 
     def _tell_revocations(self, u: int) -> None:
         """Tell a neighbour which nodes were revoked."""

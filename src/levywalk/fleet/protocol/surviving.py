@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
-from levywalk.fleet.protocol.records import Archived, Line
+from levywalk.fleet.protocol.records import FALSE_END, Archived, Line
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
 def token_of(line: Line, published: PublishedWalk) -> Token | None:
     """Return the token that a line of a log contains, or None.
 
-    An archived token is whole. A recorded model lacks what else travels with the model; the hash
-    over the hand-offs begins anew. If nodes keep memory, the copy begins a new memory generation:
-    it carries what the first token carries, and what nodes remember counts as empty. If only the
-    token has memory, a recorded model is of no use.
+    An archived token is whole; one that was wrongly said to be the final one is none. A recorded
+    model lacks what else travels with the model; the hash over the hand-offs begins anew. If nodes
+    keep memory, the copy begins a new memory generation: it carries what the first token carries,
+    and what nodes remember counts as empty. If only the token has memory, a recorded model is of no
+    use.
 
     Examples
     --------
@@ -27,7 +28,7 @@ def token_of(line: Line, published: PublishedWalk) -> Token | None:
     ((Epoch(counter=0, seq=0, node=1), 0, 4, 0, 7), None)
     """
     if isinstance(line, Archived):
-        return line.token
+        return None if line.what == FALSE_END else line.token
     if not isinstance(line, Visit) or line.model is None:
         return None
     if published.memory_bytes and not published.remembers:

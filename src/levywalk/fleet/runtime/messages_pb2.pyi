@@ -365,14 +365,16 @@ class Pardon(_message.Message):
     def __init__(self, node: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Lie(_message.Message):
-    __slots__ = ("link", "release", "pardon")
+    __slots__ = ("link", "release", "pardon", "end")
     LINK_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PARDON_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     link: Opening
     release: Certificate
     pardon: Pardon
-    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ..., pardon: _Optional[_Union[Pardon, _Mapping]] = ...) -> None: ...
+    end: Ending
+    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ..., pardon: _Optional[_Union[Pardon, _Mapping]] = ..., end: _Optional[_Union[Ending, _Mapping]] = ...) -> None: ...
 
 class Exposed(_message.Message):
     __slots__ = ("lie",)

@@ -36,7 +36,7 @@ def describe(disk: Disk) -> dict[str, Any]:
         "final": None if disk.final is None else _token(disk.final),
         "degree": disk.own.degree,
         "leaving": disk.own.leaving,
-        "liars": {str(lie.liar): list(lie.link.epoch) for lie in disk.liars if lie.pardon is None},
+        "liars": {str(lie.liar): list(lie.epoch) for lie in disk.liars if lie.pardon is None},
         "revoked": sorted(disk.revoked.nodes),
         "size": None if disk.size is None else list(disk.size[:2]),
         "fenced": None if disk.starts is None else disk.starts.fenced or None,
@@ -157,7 +157,7 @@ def needed_nodes(disk: Disk) -> set[int]:
     on.
     """
     needed = set()
-    if disk.held is not None:
+    if disk.held is not None and disk.final is None:
         prepared = disk.held.status == HeldStatus.PREPARED
         needed.add(disk.held.giver if prepared else disk.held.guardian)
     guarded = disk.guarded

@@ -125,8 +125,12 @@ class Orders:
     def _revive(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Make a copy on this node's disk a new epoch."""
         disk, number = self.runner.node.disk, asked.get("line")
-        if disk.final is not None:
-            raise InvalidParameter(f"the walk is over, as node {self.process.file.id} knows")
+        over = asked.get("over") is True
+        if disk.final is not None and not over:
+            raise InvalidParameter(
+                f"the walk is over, as node {self.process.file.id} knows; if that is not true, "
+                "--force revives a copy all the same"
+            )
         if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
             raise InvalidParameter(
                 f"node {self.process.file.id} holds the model and can continue by itself"
@@ -149,7 +153,7 @@ class Orders:
                 f"the copy of node {self.process.file.id} has changed meanwhile: look again"
             )
         before = disk.held
-        done = self._ordered(Revive(token, word))
+        done = self._ordered(Revive(token, word, over=over))
         if self.runner.node.disk.held is before:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's order: it is not "

@@ -61,7 +61,7 @@ _EPOCHS: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((Prepare, Renew, Guard, Finished), attrgetter("token.epoch")),
     **dict.fromkeys((Released, Activate, Certified), attrgetter("certificate.epoch")),
     Fenced: attrgetter("link.epoch"),
-    Exposed: attrgetter("lie.link.epoch"),
+    Exposed: attrgetter("lie.epoch"),
     Revoked: attrgetter("word.epoch"),
     **dict.fromkeys((Greeting, Sighting, Sized), lambda _: FIRST),  # they are about no epoch
 }

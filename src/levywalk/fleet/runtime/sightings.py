@@ -31,7 +31,7 @@ class Sightings:
         self.visits: deque[tuple[float, int]] = (
             deque()
         )  # when the token was here, and its transfers
-        self.seen = disk.final if disk.held is None else disk.held.token
+        self.seen = _present(disk)
         self.taken: Token | None = (
             None  # the last token that arrived, before this node's own update
         )
@@ -72,10 +72,11 @@ class Sightings:
             now = time.monotonic()
             self.longest = max(self.longest, now - self.progress_at)
             self._mark, self.progress_at = mark, now
-        if disk.held is not None and disk.held.status == HeldStatus.PREPARED:
-            self.taken = disk.held.token
+        held = disk.held
+        if held is not None and held.status == HeldStatus.PREPARED and disk.final is None:
+            self.taken = held.token
             return
-        token = disk.final if disk.held is None else disk.held.token
+        token = _present(disk)
         if token is not None and token is not self.seen:
             now = time.monotonic()
             if not self.visits or self.visits[-1][1] != token.transfers:
@@ -120,3 +121,10 @@ class Sightings:
         if self.taken is None or self._metrics is None:
             return {}
         return dict(zip(self._metrics.names, self._metrics(self.taken.model), strict=True))
+
+
+def _present(disk: Disk) -> Token | None:
+    """Return the token at a node; beside the final one there may be one that was never used."""
+    if disk.held is None or disk.final is not None:
+        return disk.final
+    return disk.held.token

@@ -48,8 +48,9 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
 # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes,
-# 4 no token in Release, 5 no decision in it, no withdrawals and no given token in Guard
-FORMAT = 6
+# 4 no token in Release, 5 no decision in it, no withdrawals and no given token in Guard, 6 no ends
+# in lies
+FORMAT = 7
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -259,7 +260,7 @@ class _WireRecord:
 
 _OPTIONAL: dict[type, tuple[str, ...]] = {
     Right: ("release", "link"),
-    Lie: ("pardon",),
+    Lie: ("link", "pardon", "end"),
     Release: ("token",),
     Guard: ("given",),
 }
@@ -387,7 +388,7 @@ class Reader:
     >>> from levywalk.fleet.protocol.messages import Alive
     >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
-    Hello(format=6, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    Hello(format=7, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])

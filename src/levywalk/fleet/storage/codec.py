@@ -33,6 +33,7 @@ from levywalk.fleet.protocol.kept_memory import REASONS, KeptMemory
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
+    FALSE_END,
     REVIVED,
     Archived,
     Began,
@@ -87,7 +88,7 @@ from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 4  # 2 had no size of the fleet in tokens, 3 no withdrawals in what is guarded
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
-_OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
+_OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED, FALSE_END)
 
 
 def _all_inline(tensor: Tensor) -> bytes | None:
@@ -111,6 +112,34 @@ class LiesField:
         """Read a value."""
         (count,) = source.numbers(LONG)
         return tuple(_LIE.read(source) for _ in range(count))  # each takes bytes
+
+
+class LieField:
+    """The proof of one lie: a link and a release, as it always was; or, after a number that is no
+    kind of a link, an end and a release.
+    """
+
+    def write(self, out: FieldWriter, value: Lie) -> None:
+        """Write a value."""
+        if (value.link is None) == (value.end is None):
+            raise Malformed("a lie has either a link or an end")
+        if value.end is None:
+            _OPENING.write(out, value.link)
+        else:
+            out.parts.append(bytes([_END_FOLLOWS]))
+            _ENDING.write(out, value.end)
+        _SEALED.write(out, value.release)
+        _PARDON_OR_NONE.write(out, value.pardon)
+
+    def read(self, source: FieldReader) -> Lie:
+        """Read a value."""
+        link, end = None, None
+        if source.data[source.at : source.at + 1] == bytes([_END_FOLLOWS]):
+            source.take(1)
+            end = _ENDING.read(source)
+        else:
+            link = _OPENING.read(source)
+        return Lie(link, _SEALED.read(source), _PARDON_OR_NONE.read(source), end)
 
 
 class RevocationsField:
@@ -201,7 +230,10 @@ _RIGHT = RecordField(
 _PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
 _REVOCATION = RecordField(Revocation, INT, _EPOCH, _SIGNATURE)
 _REFUSED = RecordField(RefusedModels, INT, COUNT, _EPOCH, COUNT, FLAG)
-_LIE = RecordField(Lie, _OPENING, _SEALED, OneOfField((None, None), (Pardon, _PARDON)))
+_PARDON_OR_NONE = OneOfField((None, None), (Pardon, _PARDON))
+_ENDING = RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)
+_END_FOLLOWS = 255
+_LIE = LieField()
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
@@ -248,7 +280,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     6: (Token, _TOKEN),
-    7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
+    7: (Ending, _ENDING),
     8: (tuple, LiesField()),
     9: (Starts, StartsField()),
     10: (StartChain, ChainField()),
