@@ -856,7 +856,7 @@ def fleet_own_keys() -> Results:
 
 @case
 def fleet_with_kills() -> Results:
-    faults = ((0.3, "kill", 4), (1.9, "restart", 4), (2.532, "kill", "holder"))
+    faults = ((0.3, "kill", 4), (1.9, "restart", 4), (2.5, "kill", "holder"))
     found = of_fleet(lw.ring(12), least_squares(12), lw.mhlj(), seed=8, faults=faults, steps=1000)
     assert found["ended"]
     assert found["epochs"] == 2
