@@ -577,7 +577,7 @@ def odd_version(der: bytes) -> bytes:
         ("message first", "Malformed: a Hello was expected first"),
         ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),
         ("another run", "Mismatch: node 5 has the manifest"),
-        ("another format", f"Mismatch: wire format {FORMAT} was expected, got 7"),
+        ("another format", f"Mismatch: wire format {FORMAT} was expected, got {FORMAT + 1}"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
         (
             "another's certificate",
@@ -596,7 +596,7 @@ def test_who_answers_wrongly_is_let_go_and_dialled_again(
         "message first": encode_frame(HIGH, Alive(BORN, 1))[0],
         "another's name": encode_frame(FAR, Alive(BORN, 1))[0],
         "another run": pair.hello(HIGH, manifest=bytes(32)),
-        "another format": pair.hello(HIGH, format=7),
+        "another format": pair.hello(HIGH, format=FORMAT + 1),
         "odd certificate": pair.hello(HIGH, certificate=odd_version(pair.certificate(HIGH))),
         "another's certificate": pair.hello(HIGH, certificate=pair.certificate(FAR)),
         "the end": b"",
