@@ -188,6 +188,9 @@ class Machines:
         site.life += 1
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
+        for a, b in self.joined:  # as in its node file, whatever its disk says
+            if v in (a, b):
+                self.receive(v, Joins(a + b - v))
         self.receive(v, Start(self._drawn(v, site.life)))
         acts = site.node is not None and not (site.node.awaited or site.node.fenced)
         if site.rolled_back and acts:
@@ -195,9 +198,6 @@ class Machines:
             self.invariants.rollback_is_unseen(v)
         if v == self.fleet.start and not self.invariants.started:
             self.receive(v, Genesis(self.fleet.token))
-        for a, b in self.joined:
-            if v in (a, b):
-                self.receive(v, Joins(a + b - v))
         for gone in site.gone[:]:
             self._hear_gone(v, gone)
 
