@@ -311,7 +311,7 @@ def test_a_larger_degree_is_used_only_once_every_live_neighbour_has_it_on_disk()
 
 
 def beat(degree: int, known_degree: int, *, version: int = 0, up: bool = False) -> Heartbeat:
-    return Heartbeat(FIRST, False, True, version, up, degree, known_degree, (1.0,))
+    return Heartbeat(FIRST, b"", True, version, up, degree, known_degree, (1.0,))
 
 
 def test_a_neighbour_whose_edge_is_about_to_come_up_must_know_the_larger_degree_too():

@@ -20,7 +20,14 @@ from levywalk.fleet.protocol.evidence import Lie, Pardon, refuses_lie
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
-from levywalk.fleet.protocol.records import FALSE_END, Archived, Disk, Guarded, HeldStatus
+from levywalk.fleet.protocol.records import (
+    FALSE_END,
+    NOBODY,
+    Archived,
+    Disk,
+    Guarded,
+    HeldStatus,
+)
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
@@ -115,7 +122,7 @@ WHO = ["stranger", "neighbour", "former guardian", "guardian", "holder"]
 def test_a_heartbeat_has_no_authority(who: str) -> None:
     """The attack of the red team: epoch + 999,999, and no token of that epoch exists."""
     fleet = Attacked()
-    says = Heartbeat(AHEAD, False, True, 0, True, 2, 2, FLEET.scores_of(0))
+    says = Heartbeat(AHEAD, b"", True, 0, True, 2, 2, FLEET.scores_of(0))
     fleet.says(attackers(fleet)[who], says)
     assert fleet.known() == {BORN}
     assert fleet.goes_on().epoch == BORN
@@ -236,7 +243,7 @@ def test_a_liar_is_not_heard_any_more_and_says_so_itself_to_nobody() -> None:
     before = replace(node.disk)
     assert not node.disk.edges[liar].up
     effects = node.receive(
-        Got(liar, Heartbeat(BORN, False, True, 9, True, 2, 2, FLEET.scores_of(0))),
+        Got(liar, Heartbeat(BORN, b"", True, 9, True, 2, 2, FLEET.scores_of(0))),
         fleet.virtual.now,
     )
     assert not [one for one in effects if isinstance(one, Send | Notice)]
@@ -622,3 +629,189 @@ def test_false_ends_at_any_moment_cost_epochs_and_nothing_else(seed: int) -> Non
     assert virtual.final.step == 300
     assert float(abs(virtual.final.model).max()) < 50.0
     assert liars <= {who}
+
+
+# What a former guardian could do through others
+
+
+def chances(virtual: VirtualFleet) -> dict[int, Guarded]:
+    """Return the registers that say "released", by node, with what made the node the guardian."""
+    found = {}
+    for v, machine in enumerate(virtual.machines):
+        guarded = machine.disk["guarded"]
+        if guarded is not None and isinstance(guarded.register, Certificate) and guarded.activate:
+            found[v] = guarded
+    return found
+
+
+USED = [status for status in HeldStatus if status != HeldStatus.PREPARED]
+
+
+def passes(virtual: VirtualFleet, seconds: float) -> None:
+    """Let time pass, also when all nodes know an end."""
+    until = virtual.now + seconds
+    while virtual._queue and virtual._queue[0][0] < until:
+        virtual.step()
+
+
+def unseen(virtual: VirtualFleet, who: int, seq: int, of: int) -> bool:
+    """Whether a node has no release of that hand-off or a later one; of ``of`` alone, if given."""
+    releases = virtual.node(who)._releases()
+    return not any(one.seq >= seq and of in (NOBODY, one.guardian) for one in releases)
+
+
+@pytest.mark.parametrize(
+    "network",
+    mostly_more(
+        [lw.path(12), lw.ring(20), lw.complete(16)],
+        lambda network: network.n == 12,
+    ),
+    ids=["path", "ring", "complete"],
+)
+@pytest.mark.parametrize("seed", mostly_more(range(4), lambda seed: seed == 0))
+def test_an_old_link_does_not_roll_the_walk_back_through_an_honest_guardian(
+    network: lw.Network, seed: int
+) -> None:
+    """A former guardian denies its release to one neighbour, makes it the guardian of a model of
+    its own, and is silent. The neighbour, which is honest, restores that model; the holder
+    continues above, with its own token, and no update is lost.
+    """
+    fleet = Fleet.of(
+        network, lw.homogeneous(network.n, dim=2, seed=1), lw.mhlj(), steps=300,
+        step_size="theory", seed=seed, start=0, terms=TERMS,
+    )  # fmt: skip
+    virtual = VirtualFleet(fleet, signed=True)
+    hands, former, picked = Hands(TERMS.run, virtual.signers), {}, None
+    while picked is None:
+        virtual.step()
+        former |= chances(virtual)
+        holder = virtual.whose("holder")
+        if holder is None or virtual.now < 0.2:
+            continue
+        token = virtual.node(holder).disk.held.token
+        for liar, guarded in former.items():
+            seq, others = guarded.copy.seq, [v for v in range(network.n) if v != liar]
+            if token.seq - seq < 20 or not all(unseen(virtual, v, seq, liar) for v in others):
+                continue  # it would be found out
+            for near in virtual.node(liar).neighbours:
+                if unseen(virtual, near, seq, NOBODY):
+                    picked = liar, guarded, near
+    liar, guarded, near = picked
+    copy = guarded.copy
+    false = copy._replace(
+        epoch=Epoch(1, copy.seq, liar), base=copy.step, model=copy.model + 99.0, version=0,
+        came_from=NOBODY,
+    )  # fmt: skip
+    link = hands.link(LinkKind.REGENERATED, false, near, BORN, Right(guarded.activate))
+    virtual.node(liar)._releases = lambda: iter(())  # its own disk does not give it away
+    virtual._tell(near, Got(liar, Guard(false, link, None)))
+    passes(virtual, 60.0)  # the liar may be shut out, and be the only way to some nodes
+    honest = [machine.disk for v, machine in enumerate(virtual.machines) if v != liar]
+    finals = [disk["final"] for disk in honest if disk["final"] is not None]
+    assert finals
+    assert {one.step for one in finals} == {300}
+    assert max(float(abs(one.model).max()) for one in finals) < 50.0
+    lines = [line for machine in virtual.machines for line in machine.log]
+    assert [
+        one for one in lines if isinstance(one, Archived) and one.lost and one.what in USED
+    ] == []
+
+
+@pytest.mark.parametrize("seed", mostly_more(range(4), lambda seed: seed == 0))
+def test_an_end_that_all_know_is_not_undone_by_an_old_link(seed: int) -> None:
+    """Not even where no node has a later release than that which the liar denies: the end has."""
+    network = lw.complete(16)
+    fleet = Fleet.of(
+        network, lw.homogeneous(16, dim=2, seed=1), lw.mhlj(), steps=60, step_size="theory",
+        seed=seed, start=0, terms=TERMS,
+    )  # fmt: skip
+    virtual = VirtualFleet(fleet, signed=True)
+    hands, former = Hands(TERMS.run, virtual.signers), {}
+    while not virtual.over:
+        virtual.step()
+        former |= chances(virtual)
+    final = virtual.final
+    for liar, guarded in former.items():
+        copy = guarded.copy
+        for near in virtual.node(liar).neighbours:
+            false = copy._replace(epoch=Epoch(1, copy.seq, liar), base=copy.step, version=0)
+            link = hands.link(LinkKind.REGENERATED, false, near, BORN, Right(guarded.activate))
+            virtual._tell(near, Got(liar, Guard(false, link, None)))
+    passes(virtual, 5.0)
+    for machine in virtual.machines:
+        assert machine.disk["known"].epoch == BORN
+        assert machine.disk["final"].digest() == final.digest()
+
+
+@pytest.mark.parametrize("seed", mostly_more(range(60), lambda seed: seed < 8))
+def test_a_false_end_beside_the_true_one_splits_nobody(seed: int) -> None:
+    """It is told to one neighbour some milliseconds before the end: whoever believes it says in its
+    heartbeats which end it knows, and is told the true one.
+    """
+    draw, plain = np.random.default_rng(seed), VirtualFleet(replace(FLEET))
+    while not any(
+        (held := machine.disk["held"]) and held.status == "ending" for machine in plain.machines
+    ):
+        plain.step()
+    virtual = VirtualFleet(FLEET, signed=True)
+    hands, former = Hands(TERMS.run, virtual.signers), {}
+    when = plain.now - float(draw.uniform(0.002, 0.06))
+    while virtual.now < when:
+        virtual.step()
+        former |= chances(virtual)
+    liar = int(draw.choice(sorted(former)))
+    final = former[liar].copy._replace(step=300, model=former[liar].copy.model + 99.0)
+    blank = unsigned_ending(liar, final, Right(former[liar].activate))
+    end = blank._replace(signature=hands.of(liar).sign(blank.statement(TERMS.run)))
+    near = int(draw.choice(virtual.node(liar).neighbours))
+    virtual._tell(near, Got(liar, Finished(final, end)))
+    passes(virtual, 30.0)
+    honest = [machine.disk for v, machine in enumerate(virtual.machines) if v != liar]
+    assert len({disk["final"].digest() for disk in honest}) == 1
+    assert float(abs(honest[0]["final"].model).max()) < 50.0
+
+
+def test_of_two_ends_of_one_register_all_nodes_take_the_same() -> None:
+    fleet = Attacked()
+    final = fleet.goes_on()
+    end = fleet.virtual.node(0).disk.end
+    other = final._replace(model=final.model + 1.0)
+    blank = unsigned_ending(end.guardian, other, end.right)
+    signed = blank._replace(signature=fleet.hands.of(end.guardian).sign(blank.statement(TERMS.run)))
+    for v in (2, 5):
+        fleet.virtual._tell(v, Got(lw.ring(N).neighbours(v)[0], Finished(other, signed)))
+    passes(fleet.virtual, 5.0)
+    expected = max(final.digest(), other.digest())
+    assert {m.disk["final"].digest() for m in fleet.virtual.machines} == {expected}
+
+
+def test_an_end_by_a_node_that_has_lied_or_was_revoked_is_refused() -> None:
+    fleet = Attacked()
+    liar = next(v for v in fleet.former if v not in (fleet.holder, fleet.guardian))
+    release, right = fleet.former[liar]
+    node = fleet.virtual.node(fleet.holder)
+    lie = Lie(None, release, None, false_end(fleet, liar, release.seq, right).end)
+    stranger = fleet.virtual.node(next(v for v in range(N) if v not in fleet.former))
+    stranger.disk.liars = (lie,)
+    says = false_end(fleet, liar, release.seq, right)
+    effects = stranger.receive(Got(stranger.neighbours[0], says), fleet.virtual.now)
+    assert stranger.disk.final is None
+    assert "has lied" in next(one for one in effects if isinstance(one, Notice)).about["why"]
+    assert node.disk.held is not None
+
+
+def test_a_token_that_was_made_up_is_no_reason_for_silence() -> None:
+    """A neighbour lets a node prepare a token with the highest numbers: the node refuses the true
+    ones, which are lower, and the walk goes around it at once.
+    """
+    fleet = Attacked()
+    me = attackers(fleet)["stranger"]
+    false = fleet.token._replace(seq=10**6, step=299, hops=10**6)
+    for u in fleet.virtual.node(me).neighbours:
+        fleet.virtual._tell(u, Got(me, Prepare(false, next(v for v in range(N) if v != u))))
+    final = fleet.goes_on()
+    assert (final.step, final.epoch) == (300, BORN)
+    given = [one.about["why"] for one in fleet.virtual.told if one.what == "gives up"]
+    assert given
+    assert all(why == f"a later token, of node {me}, is prepared here" for why in given)
+    assert fleet.virtual.now < 5.0

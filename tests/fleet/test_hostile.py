@@ -129,7 +129,7 @@ def token(node: Running, **changes: Any) -> Token:
 
 
 def heartbeat(**changes: Any) -> Heartbeat:
-    return Heartbeat(FIRST, False, True, 1, True, 2, 2, (1.0,))._replace(**changes)
+    return Heartbeat(FIRST, b"", True, 1, True, 2, 2, (1.0,))._replace(**changes)
 
 
 def hands(folder: Path) -> Hands:

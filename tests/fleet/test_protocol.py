@@ -96,7 +96,7 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
     for u in (1, 3):
         node.receive(Joins(u), 0.0)
         node.receive(
-            Got(u, Heartbeat(FIRST, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
+            Got(u, Heartbeat(FIRST, b"", True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
         )
     assert node.disk.own == Own(0, 2, leaving=False)
     given_to(node, TOKEN, 1, 0)
@@ -273,7 +273,7 @@ def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
     fleet = Fleet.of(network, problem, lw.mhlj(), steps=100, step_size="theory", terms=TERMS)
     node = fleet.node(2)
     node.receive(Start(), 0.0)
-    says = Heartbeat(FIRST, False, True, 0, True, 3, 4, fleet.scores_of(1))
+    says = Heartbeat(FIRST, b"", True, 0, True, 3, 4, fleet.scores_of(1))
     node.receive(Got(1, says), 0.0)
     assert (node.disk.edges[1].up, node.disk.edges[1].degree) == (True, 4)
     node.receive(Gone(1), 0.0)

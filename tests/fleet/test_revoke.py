@@ -98,7 +98,7 @@ def test_nothing_is_taken_from_a_revoked_node() -> None:
     assert {one.to for one in effects if isinstance(one, Send)} >= {1, near}  # it learns why
     assert not node.disk.edges[near].up
     before = replace(node.disk)
-    beat = Heartbeat(BORN, False, True, 9, True, 2, 2, FLEET.scores_of(0))
+    beat = Heartbeat(BORN, b"", True, 9, True, 2, 2, FLEET.scores_of(0))
     effects = node.receive(Got(near, beat), fleet.virtual.now)
     assert not [one for one in effects if isinstance(one, Send | Notice)]
     effects = node.receive(Reached(near), fleet.virtual.now)

@@ -90,7 +90,7 @@ NOTHING = (b"", 0, b"", 0, False)
 NOW = Epoch(1, TOKEN.seq, 1)
 RESTORED = TOKEN._replace(epoch=NOW, base=TOKEN.step)
 GUARD = Guard(RESTORED, HANDS.regenerated(RESTORED, 2, 0))  # node 1 asks node 2
-BEAT = Heartbeat(NOW, False, True, 0, True, 2, 2, FLEET.scores_of(1))
+BEAT = Heartbeat(NOW, b"", True, 0, True, 2, 2, FLEET.scores_of(1))
 
 
 def said(effects: list[Effect]) -> list[str]:

@@ -125,7 +125,7 @@ EXAMPLES: dict[str, Message] = {
         messages.Fenced(LINK),
         messages.Exposed(Lie(OPENING, SEAL, PARDON)),
         messages.Revoked(Revocation(3, PARDON.epoch, b"s" * 64)),
-        messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
+        messages.Heartbeat(FIRST, b"12345678", True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN, END),
         messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),
         messages.Sighting(b"o" * 16, 2, b"l" * 16, 3, True, b"a" * 16),
@@ -191,19 +191,22 @@ def test_the_format_is_what_it_was() -> None:
     opened = EXAMPLES["Guard"]._replace(given=EXAMPLES["Prepare"].token)
     frame = encode_frame(PEER, opened, b"c")[0]  # format 6
     assert hashlib.sha256(frame).hexdigest()[:16] == "1ec97db52ce781e3"
+    beat = encode_frame(PEER, EXAMPLES["Heartbeat"], b"c")[0]  # format 7
+    assert hashlib.sha256(beat).hexdigest()[:16] == "7c8d7b45dcfac810"
     ended = encode_frame(PEER, OF_AN_END, b"c")[0]  # format 7
     assert hashlib.sha256(ended).hexdigest()[:16] == "74db74055ae42b3d"
+    elsewhere = (messages.Revoked, messages.Sized, messages.Heartbeat)
     frames = [
         hello_frame(PEER, HELLO._replace(format=4)),
         *(
             encode_frame(PEER, message, b"c")[0]
             for message in EXAMPLES.values()
-            if not isinstance(message, (*later, *of_format_6, messages.Revoked, messages.Sized))
+            if not isinstance(message, (*later, *of_format_6, *elsewhere))
         ),
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "38abf26c2e1b8425"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "adb0b71fbbbe2cd9"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:

@@ -36,7 +36,7 @@ def told(message: Message) -> str:
     if isinstance(message, Heartbeat):
         return (
             f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}"
-            f"{', finished' if message.finished else ''})"
+            f"{', finished' if message.end else ''})"
         )
     parts: list[str] = []
     for part in message:

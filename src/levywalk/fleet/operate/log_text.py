@@ -135,6 +135,10 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"node {_other(a)} has signed both that the model was released and that it was not, at "
         f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
     ),
+    "false link": lambda a: (
+        f"✗ node {a['node']} has signed that the walk branched at hand-off {a['seq']}, and the "
+        f"model is here: continues in a higher epoch than {named(a['epoch'])}"
+    ),
     "false end": lambda a: (
         f"✗ node {a['guardian']} has signed that the walk was over at hand-off {a['seq']} of "
         f"{named(a['epoch'])}, and the model is here: continues in a higher epoch"

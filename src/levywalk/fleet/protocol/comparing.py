@@ -100,10 +100,6 @@ class Comparing(NextNode):
             self._without_guardian(held, now)
         return True
 
-    def _without_guardian(self, held: Held, now: float) -> None:
-        """Continue in a new epoch with another guardian. `HandOff` knows how."""
-        raise NotImplementedError
-
     def _prepared_here(self, message: Release) -> Token | None:
         """Return the token that a release is about, if this node is the next node as well."""
         held = self.disk.held

@@ -93,21 +93,53 @@ class Epochs(Membership):
         """
         one, known = link.opening, self.disk.known.link
         lied = max((lie.epoch.counter for lie in self.disk.liars), default=0)
-        why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
+        highest = max(lied, self.refuted, self.disk.known.epoch.counter)
+        why = refuses_link(link, self.terms.run, self.terms.start, self.signer, highest)
         if why is None and any(lie.covers(one.epoch.node, one.epoch) for lie in self.disk.liars):
             why = f"node {one.epoch.node} has lied about its register"
         if why is None and self.disk.revoked.covers(one.epoch.node, one.epoch):
             why = f"node {one.epoch.node} was revoked"
-        denied = [release for release in self._releases() if contradicts(one, release)]
+        denied = [
+            (claim, release)
+            for claim in _claims(link)
+            for release in self._releases()
+            if contradicts(claim, release)
+        ]
         if why is None and (denied or (known is not None and overrides(known.opening, link))):
             why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
-            for release in denied:
-                if release.guardian == one.epoch.node:
-                    self._expose(Lie(one, release), now)
-                    break
+            self._contest(link, denied, now)
         if why is not None:
             self._record("refused", sender=sender, why=why)
         return why is None
+
+    def _contest(
+        self, link: EpochLink, denied: Sequence[tuple[Opening, Certificate]], now: float
+    ) -> None:
+        """Act on a link that releases on this disk deny, or that has such a link as its right.
+
+        Whoever denies its own release is found out. Whoever holds the token with which the walk
+        went on continues above the link, since others may have accepted it.
+        """
+        self.refuted = max(self.refuted, link.epoch.counter)
+        for claim, release in denied:
+            if release.guardian == claim.epoch.node:
+                self._expose(Lie(claim, release), now)
+                break
+        held = self.disk.held
+        if self.awaited or held is None or held.status == HeldStatus.PREPARED:
+            return
+        false = [claim for claim, _ in denied if claim.parent == held.token.epoch]
+        if false:
+            liar = false[0].epoch.node
+            self._record("false link", node=liar, epoch=link.epoch, seq=false[0].seq)
+            if held.status == HeldStatus.SEEKING:
+                self._without_guardian(held, now)
+            else:
+                self._replace_guardian(held, now, avoid=(liar,))
+
+    def _without_guardian(self, held: Held, now: float) -> None:
+        """Continue in a new epoch with another guardian. `HandOff` knows how."""
+        raise NotImplementedError
 
     # Lies
 
@@ -211,13 +243,14 @@ class Epochs(Membership):
             self._record("no end", epoch=final.epoch, seq=final.seq, step=final.step)
             self._put("final", None)
             self._put("end", None)
-            self.told = set()
+            self.told = {}
 
     def _releases(self) -> Iterator[Certificate]:
-        """Yield the releases by guardians that are on this node's disk."""
-        held, guarded = self.disk.held, self.disk.guarded
+        """Yield the releases by guardians that are on this node's disk; the end has one, too."""
+        held, guarded, end = self.disk.held, self.disk.guarded, self.disk.end
         kept: list[object] = [] if held is None else [held.right.release]
         kept += [] if guarded is None else [guarded.register, guarded.activate]
+        kept += [] if end is None else [end.right.release]
         for found in kept:
             if isinstance(found, Certificate) and found.guardian != OPERATOR:
                 yield found
@@ -241,7 +274,7 @@ class Epochs(Membership):
                     self._record("archived", epoch=guarded.copy.epoch, by=epoch, lost=lost)
             self._put("guarded", None)
         if final is not None and final.epoch < epoch:
-            if _continues_behind(link.opening, final):
+            if any(_continues_behind(claim, final) for claim in _claims(link)):
                 self._archive_false_end()
             else:
                 self._archive_final(epoch, base)
@@ -254,7 +287,7 @@ class Epochs(Membership):
             self._lines.append(Archived(final, "final", by, max(0, final.step - base)))
             self._put("final", None)
             self._put("end", None)
-            self.told = set()
+            self.told = {}
 
     # What this node was given, if guardians compare models (`given`)
 
@@ -290,7 +323,7 @@ class Epochs(Membership):
     def _next_epoch(self, token: Token) -> Epoch:
         """Return the epoch in which this node would restore a token."""
         epochs = (self.disk.known.epoch, token.epoch, *(lie.epoch for lie in self.disk.liars))
-        return Epoch(max(epochs).counter + 1, token.seq, self.id)
+        return Epoch(max(max(epochs).counter, self.refuted) + 1, token.seq, self.id)
 
     def _bring_back(
         self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
@@ -324,6 +357,13 @@ class Epochs(Membership):
             link = held.link._replace(opening=blank._replace(signature=signature))
             self._put("held", held._replace(guardian=guardian, link=link))
             self._send(guardian, Guard(held.token, link, self._given(link.right)))
+
+
+def _claims(link: EpochLink) -> list[Opening]:
+    """Return what a link says of how the walk went on: where it branches, and, if its right is the
+    link of the epoch before, where that one does.
+    """
+    return [link.opening] if link.right.link is None else [link.opening, link.right.link]
 
 
 def _continues_behind(one: Opening, final: Token) -> bool:

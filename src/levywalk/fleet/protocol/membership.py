@@ -22,7 +22,7 @@ class Membership(Witnesses):
             u,
             Heartbeat(
                 disk.known.epoch,
-                disk.final is not None,
+                self._end_name(),
                 self._hears(u, now) and not (leaving and self._has_left()) and not self._avoids(u),
                 edge.version,
                 edge.up,
@@ -31,6 +31,11 @@ class Membership(Witnesses):
                 self.site.scores,
             ),
         )
+
+    def _end_name(self) -> bytes:
+        """Return by what nodes tell which end of the walk they know; empty if it is not over."""
+        end = self.disk.end
+        return b"" if end is None else end.digest[:8]
 
     def _set_edge(self, u: int, edge: Edge) -> None:
         self._put("edges", self.disk.edges | {u: edge})

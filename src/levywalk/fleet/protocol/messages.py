@@ -191,7 +191,7 @@ class Heartbeat(NamedTuple):
     """
 
     epoch: Epoch
-    finished: bool
+    end: bytes  # the beginning of the final token's hash; empty if the walk is not over
     heard: bool  # whether the sender has heard the receiver lately
     edge_version: int
     edge_up: bool

@@ -64,6 +64,9 @@ class NextNode(Resizing):
                 token.seq,
                 token.hops,
             ):
+                # an old message; or else the giver of what is here has made it up
+                why = f"a later token, of node {held.giver}, is prepared here"
+                self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
                 return
             if (
                 self._digest(held.token) == token.digest()
@@ -183,7 +186,7 @@ class NextNode(Resizing):
     def _spread(self) -> None:
         """Send the end of the walk to the neighbours that do not know it."""
         for u in self.neighbours:
-            if u not in self.told:
+            if self.told.get(u) != self._end_name():
                 self._tell_end(u)
 
     def _tell_end(self, u: int) -> None:

@@ -288,16 +288,16 @@ class Node(HandOff):
         """
         self._behind(sender, message.epoch)
         self._agree(sender, self.disk.edges[sender], message, now)
-        if message.finished:
-            self.told.add(sender)
-        elif self.disk.final is not None:
+        self.told[sender] = message.end
+        if message.end != self._end_name():
             self._tell_end(sender)
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         """Keep the final token, and send it to the neighbours.
 
         Of two ends of an epoch the later one counts: its guardian has the right of another node,
-        which shows that the walk went on from the earlier one.
+        which shows that the walk went on from the earlier one. (Of two for one hand-off, by a
+        guardian that lies, all nodes take the one with the larger hash.)
         """
         token = message.token
         if (
@@ -313,13 +313,20 @@ class Node(HandOff):
         if self._ahead(sender, token.epoch, now):
             return
         final = self.disk.final
-        if final is not None and token.seq <= final.seq:
-            if self._digest(final) == message.end.digest:
-                self.told.add(sender)
-            elif token.seq < final.seq:
+        if final is not None:
+            own, other = (final.seq, self._digest(final)), (token.seq, message.end.digest)
+            if own == other:
+                self.told[sender] = self._end_name()
+            elif other < own:
                 self._tell_end(sender)
-            return
+            if other <= own:
+                return
         why = refuses_ending(message.end, token, self.terms.run, self.signer)
+        who = message.end.guardian
+        if why is None and any(lie.covers(who, token.epoch) for lie in self.disk.liars):
+            why = f"node {who} has lied about its register"
+        if why is None and self.disk.revoked.covers(who, token.epoch):
+            why = f"node {who} was revoked"
         if why is None and self._denies_end(message.end, now):
             why = "the walk went on from what is said to be its end"
         if why is not None:
@@ -332,7 +339,7 @@ class Node(HandOff):
             self._record("finished", step=token.step, epoch=token.epoch)
         if held is not None and not _later_copy(held, token):  # it is this very token, or useless
             self._put("held", None)
-        self.told.add(sender)
+        self.told[sender] = self._end_name()
         self._spread()
         self._announce(now)
 

@@ -73,10 +73,11 @@ class NodeState:
             None  # most decisions in one turn, so that messages are not kept waiting
         )
         self.made = 0  # number of decisions in the last turn
-        self.told: set[int] = set()  # neighbours that know the end of the walk
+        self.told: dict[int, bytes] = {}  # by neighbour: which end of the walk it knows
         self.word: Certificate | None = (
             None  # certificate to forward because its receiver may not have got it
         )
+        self.refuted = 0  # the highest epoch of a link that the disk has shown to be false
         self.acknowledged: set[int] = set()  # neighbours that know this node's new degree
         # What was seen of the neighbours: ahead of the disk until the next write (`witnesses`).
         self.sightings: dict[int, NeighbourStart] = (

@@ -417,9 +417,9 @@ class Sized(_message.Message):
     def __init__(self, size: _Optional[_Union[FleetSize, _Mapping]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("epoch", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")
+    __slots__ = ("epoch", "end", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
-    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
     EDGE_VERSION_FIELD_NUMBER: _ClassVar[int]
     EDGE_UP_FIELD_NUMBER: _ClassVar[int]
@@ -427,14 +427,14 @@ class Heartbeat(_message.Message):
     KNOWN_DEGREE_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
-    finished: bool
+    end: bytes
     heard: bool
     edge_version: int
     edge_up: bool
     degree: int
     known_degree: int
     scores: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., finished: _Optional[bool] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., end: _Optional[bytes] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finished(_message.Message):
     __slots__ = ("token", "end")
