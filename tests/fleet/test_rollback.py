@@ -5,6 +5,7 @@ settled by `fleet rejoin`; what is not an old copy is never fenced.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections import Counter
 from dataclasses import replace
 
@@ -672,3 +673,19 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_until_it_is_gone():
     assert f"--gone {holder}@TIME" in stuck(virtual)
     virtual.at(virtual.now, PlannedFault("gone", holder))
     assert virtual.run()
+
+
+def test_new_neighbours_do_not_hide_an_old_disk():
+    """The number of the write that makes a new edge must not be that of a write that is lost."""
+    node = started()
+    old = copy.deepcopy(node.disk)
+    node.receive(Got(1, GUARD), 1.0)
+    assert node.disk.starts.commits == old.starts.commits + 1
+    seen = node.disk.starts.origin, 1, links_of(node)[-LINK:], node.disk.starts.commits
+    restored = FLEET.node(2, old)
+    effects = restored.receive(Start(b"2|2", (5,)), 2.0)
+    assert 5 in restored.disk.edges
+    assert restored.awaited == {1, 3, 5}
+    assert {one.to for one in effects if isinstance(one, Send)} >= {1, 3, 5}
+    restored.receive(Got(1, answer(restored, *seen, False)), 2.1)
+    assert restored.fenced

@@ -23,7 +23,6 @@ from levywalk.fleet.protocol.events import (
     Genesis,
     Gone,
     Got,
-    Joins,
     Notice,
     Persist,
     Send,
@@ -188,10 +187,9 @@ class Machines:
         site.life += 1
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
-        for a, b in self.joined:  # as in its node file, whatever its disk says
-            if v in (a, b):
-                self.receive(v, Joins(a + b - v))
-        self.receive(v, Start(self._drawn(v, site.life)))
+        # as in its node file, whatever its disk says
+        joins = tuple(a + b - v for a, b in self.joined if v in (a, b))
+        self.receive(v, Start(self._drawn(v, site.life), joins))
         acts = site.node is not None and not (site.node.awaited or site.node.fenced)
         if site.rolled_back and acts:
             site.rolled_back = False  # it acts at once: it has no neighbour left to ask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -176,8 +176,8 @@ class TrustsItsDisk(Node):
     (Only rollbacks show this bug, and the model checker has none.)
     """
 
-    def _begin_start(self, draw: bytes, now: float) -> None:
-        super()._begin_start(draw, now)
+    def _begin_start(self, draw: bytes, joins: Iterable[int], now: float) -> None:
+        super()._begin_start(draw, joins, now)
         self.awaited = set()
 
     def _fence(self, sender: int, why: str) -> None:

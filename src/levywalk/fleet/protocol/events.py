@@ -53,6 +53,7 @@ class Start(NamedTuple):
     """The node starts, for the first time or again with its disk."""
 
     draw: bytes = b""  # random bytes, if a process has started; empty if one only slept
+    joins: tuple[int, ...] = ()  # new neighbours: those of its node file that its disk lacks
 
 
 class Genesis(NamedTuple):

@@ -100,14 +100,16 @@ class Membership(Witnesses):
 
     def _joins(self, event: Joins, now: float) -> None:
         """Add an edge. It is used once every live neighbour knows the new degree."""
-        if event.node in self.disk.edges:
-            return
+        if event.node not in self.disk.edges:
+            self._add_edge(event.node)
+            self._greet_newcomer(event.node)
+            self._beat(event.node, now)
+
+    def _add_edge(self, node: int) -> None:
         own = self.disk.own
         self.acknowledged.clear()
         self._put("own", own._replace(pending=max(own.degree, own.pending) + 1))
-        self._set_edge(event.node, Edge(0, False, 1, self.site.scores, joined=False))
-        self._greet_newcomer(event.node)
-        self._beat(event.node, now)
+        self._set_edge(node, Edge(0, False, 1, self.site.scores, joined=False))
 
     def _leaves(self, event: Leaves, now: float) -> None:
         """Accept no token from now on.

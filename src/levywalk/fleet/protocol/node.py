@@ -168,11 +168,12 @@ class Node(HandOff):
 
     def _start(self, event: Start, now: float) -> None:
         """Start, or start again: only what was heard when is lost. Continue where the disk says."""
-        self.heard = dict.fromkeys(self.neighbours, now)
+        new = [u for u in event.joins if u not in self.disk.edges]
+        self.heard = dict.fromkeys((*self.neighbours, *new), now)
         self.holder_heard = now
         self.waits_about = ()
         self.tick_at = now
-        self._begin_start(event.draw, now)
+        self._begin_start(event.draw, new, now)
         if not self.fenced:
             self._continue(now)
 

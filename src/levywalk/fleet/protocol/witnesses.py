@@ -20,6 +20,8 @@ All this is off for a node whose start had no random number (`Start`), as in the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from levywalk.fleet.protocol.events import (
     Event,
     Excused,
@@ -114,12 +116,18 @@ class Witnesses(NodeState):
 
     # A start
 
-    def _begin_start(self, draw: bytes, now: float) -> None:
-        """Add a link to the chain, and greet the neighbours."""
+    def _begin_start(self, draw: bytes, joins: Iterable[int], now: float) -> None:
+        """Add a link to the chain, and greet the neighbours, the new ones as well.
+
+        The link names the number of the last write of the starts before. So nothing is written
+        before it: an old copy of a disk could make up in this way for the writes that it lacks.
+        """
         self.started_at = now
+        starts = self.disk.starts
+        for u in joins:
+            self._add_edge(u)
         if not draw:
             return
-        starts = self.disk.starts
         chain = next_link(self.disk.chain, draw, 0 if starts is None else starts.commits)
         self._put("chain", chain)
         self.start_name = start_name(chain.links)
@@ -134,6 +142,10 @@ class Witnesses(NodeState):
         if not self.fenced:
             self.ungreeted = set(self.neighbours)
             self._greet()
+
+    def _add_edge(self, node: int) -> None:
+        """Add an edge that is not in use yet. `Membership` knows how."""
+        raise NotImplementedError
 
     def _greet(self) -> None:
         """Greet the neighbours that have not answered yet."""

@@ -28,7 +28,6 @@ from levywalk.fleet.protocol.events import (
     Excused,
     Gone,
     Got,
-    Joins,
     Notice,
     Persist,
     Send,
@@ -402,14 +401,14 @@ class TokenRunner:
 
     def _start(self) -> None:
         """Start the state machine; only the first start of a process draws a random number."""
-        self.event(Start(self._draw))
+        listed = {peer.id for peer in self.file.neighbours}
+        joins = tuple(sorted(listed - set(self.node.disk.edges)))
+        self.event(Start(self._draw, joins))
         if not self.out_of_order:
             self._draw = b""
 
     def begin(self) -> None:
         """Start, and tell the state machine which neighbours the operator has added or removed."""
-        for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
-            self.event(Joins(u))
         self._start()
         for u in set(self.node.disk.edges) - set(self.process.transport.links) - {self.file.id}:
             self.log("no longer a neighbour", neighbour=u)
