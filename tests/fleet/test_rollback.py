@@ -683,8 +683,9 @@ def test_new_neighbours_do_not_hide_an_old_disk():
     assert node.disk.starts.commits == old.starts.commits + 1
     seen = node.disk.starts.origin, 1, links_of(node)[-LINK:], node.disk.starts.commits
     restored = FLEET.node(2, old)
-    effects = restored.receive(Start(b"2|2", (5,)), 2.0)
+    effects = restored.receive(Start(b"2|2", (5, 5)), 2.0)  # named twice, it is one neighbour
     assert 5 in restored.disk.edges
+    assert restored.disk.own.pending == restored.disk.own.degree + 1
     assert restored.awaited == {1, 3, 5}
     assert {one.to for one in effects if isinstance(one, Send)} >= {1, 3, 5}
     restored.receive(Got(1, answer(restored, *seen, False)), 2.1)

@@ -188,7 +188,7 @@ class Machines:
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
         # as in its node file, whatever its disk says
-        joins = tuple(a + b - v for a, b in self.joined if v in (a, b))
+        joins = tuple(sorted({a + b - v for a, b in self.joined if v in (a, b)}))
         self.receive(v, Start(self._drawn(v, site.life), joins))
         acts = site.node is not None and not (site.node.awaited or site.node.fenced)
         if site.rolled_back and acts:

@@ -168,7 +168,7 @@ class Node(HandOff):
 
     def _start(self, event: Start, now: float) -> None:
         """Start, or start again: only what was heard when is lost. Continue where the disk says."""
-        new = [u for u in event.joins if u not in self.disk.edges]
+        new = sorted(set(event.joins) - set(self.disk.edges))
         self.heard = dict.fromkeys((*self.neighbours, *new), now)
         self.holder_heard = now
         self.waits_about = ()
