@@ -103,7 +103,7 @@ def live(
     if trace is not None and fleet is not None:
         raise InvalidParameter("--trace and --fleet exclude each other; give one of them")
     if token is not None and fleet is None:
-        raise InvalidParameter("--token goes with --fleet, whose tokens it chooses from")
+        raise InvalidParameter("--token needs --fleet: it chooses one of the fleet's tokens")
     if fleet is not None:
         if network is not None or designs is not None:
             raise InvalidParameter(

@@ -109,7 +109,7 @@ def _stored_code() -> InstallationCheck:
         return InstallationCheck(
             CheckLevel.PROBLEM,
             f"compiled code would be stored in {where} that can be written to: every process "
-            "compiles anew, which takes seconds",
+            "compiles again, which takes seconds",
             "export NUMBA_CACHE_DIR=~/.cache/levywalk",
         )
     size = sum(file.stat().st_size for file in folder.glob("*.nb*")) if folder.is_dir() else 0

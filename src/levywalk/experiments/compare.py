@@ -197,8 +197,8 @@ def compare(
     if private is not None and given is None:
         size = typed("step_size=0.01", "--step-size 0.01")
         warnings.warn(
-            "step sizes were tuned on the data, which the ε of privacy does not count; give a "
-            f"number that is no function of the data, such as {size}, where it must",
+            "step sizes were tuned on the data, and the ε of privacy does not count that; if it "
+            f"must be counted, give a number that does not depend on the data, such as {size}",
             DataWarning,
             stacklevel=3,
         )

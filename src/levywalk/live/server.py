@@ -168,7 +168,7 @@ def application(player: Player, hosts: set[str], secret: str = "") -> Starlette:
 
     async def events(request: Request) -> Response:
         if len(stage.pages) >= _CLIENTS:
-            return JSONResponse({"error": f"{_CLIENTS} pages look on already; close one"}, 503)
+            return JSONResponse({"error": f"{_CLIENTS} pages are open already; close one"}, 503)
         return StreamingResponse(
             stage.look(request.is_disconnected), media_type="text/event-stream"
         )

@@ -73,7 +73,7 @@ def gone(folder: Dir, node: NodeNumber) -> None:
 
 
 def forgive(folder: Dir, node: NodeNumber) -> None:
-    """Let a node take part again whose models were refused.
+    """Let a node whose models were refused take part again.
 
     With --check-updates a guardian counts the false models of a sender, and avoids it after some of
     them. This resets the counts of the nodes that run here, for instance when the cause was
@@ -195,11 +195,11 @@ def prune(
     folder: Dir,
     older_than: Annotated[
         float | None,
-        typer.Option("--older-than", min=0.0, help="Remove visits older than so many days."),
+        typer.Option("--older-than", min=0.0, help="Remove visits older than this number of days."),
     ] = None,
     keep_mib: Annotated[
         float | None,
-        typer.Option("--keep-mib", min=0.0, help="Keep about so many MiB of each node's log."),
+        typer.Option("--keep-mib", min=0.0, help="Keep about this many MiB of each node's log."),
     ] = None,
     node: Annotated[int | None, typer.Option("--node", help="Only this node.")] = None,
 ) -> None:

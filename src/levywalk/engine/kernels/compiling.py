@@ -189,7 +189,7 @@ def store_of_compiled_code() -> Path | None:
 def _warn_once() -> None:
     warnings.warn(
         "compiled code cannot be stored, because neither the folder of levywalk nor your cache "
-        "folder can be written to: every process compiles anew, which takes seconds. Set the "
+        "folder can be written to: every process compiles again, which takes seconds. Set the "
         "environment variable NUMBA_CACHE_DIR to a folder that you can write to",
         CacheWarning,
         stacklevel=4,

@@ -1,4 +1,4 @@
-"""What budgets of privacy have spent, counted again from the visits: I9.
+"""What privacy budgets have spent, counted again from the visits: I9.
 
 I9: a node's count is that of the updates that it has made, in whatever epoch, and is written in the
 same transaction as they are. It never falls, and never exceeds the cap; a node whose budget is

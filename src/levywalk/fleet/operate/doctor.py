@@ -335,7 +335,7 @@ def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
 
 
 def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
-    """Say what the nodes' budgets of privacy have spent, and for whom."""
+    """Say what the nodes' privacy budgets have spent, and for whom."""
     each = f", {told['updates_at_cap_of_token']:,} for each token" if "tokens" in told else ""
     yield Finding(
         FindingLevel.OK,
@@ -398,7 +398,7 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     for u, edge in about["edges"].items():
         avoided = about.get("refused", {}).get(u, {}).get("avoided", False)
         if not edge["up"] and int(u) not in down and not avoided:
-            why = edge.get("why") or "its ends have not agreed yet"
+            why = edge.get("why") or "its two nodes have not agreed on it yet"
             yield Finding(
                 FindingLevel.WARNING,
                 f"the edge from node {one.id} to node {u} is down: {why}",

@@ -41,8 +41,8 @@ def false_ends(views: Sequence[NodeView]) -> dict[int, FalseEnd]:
         if later is not None:
             lied = any(mine < place and place[0] == mine[0] for place, _ in reached)
             why = (
-                f"node {one.id} has an end of the walk at update {final['step']:,} that is not the "
-                f"end, since {later[1]}; it gives this up once it hears from the holder"
+                f"node {one.id} takes the walk to be over at update {final['step']:,}, which is "
+                f"false, because {later[1]}; it corrects this as soon as it hears from the holder"
             )
             wrong[one.id] = FalseEnd(why + "; a guardian has lied" * lied, lied)
     return wrong

@@ -129,7 +129,7 @@ def join(
         else:
             number, before = left
             check_same(fleet.path, number, before, wish)
-            say(f"node {number} has not finished joining: going on")
+            say(f"node {number} has not finished joining: resuming")
         try:
             return _finish(FleetFolder.open(fleet.path), number, wish, timeout, say)
         except FleetProblem as error:

@@ -239,7 +239,7 @@ def check_wish(fleet: FleetFolder, wish: Wish) -> None:
         )
     if wish.smoothness is not None and wish.data is not None:
         raise InvalidParameter(
-            "smoothness must not be given together with data, which tells it, got "
+            "smoothness must not be given together with data, which determines it, got "
             f"{wish.smoothness!r}"
         )
 

@@ -148,7 +148,7 @@ class RemoteFleet:
         if silent and not partial:
             why = "; ".join(str(one.unreached) for one in silent[:3])
             raise FleetProblem(
-                f"a trace needs the logs of all nodes: {why}. --missing mark goes on without them"
+                f"a trace needs the logs of all nodes: {why}. --missing mark continues without them"
             )
         missing = {one.id for one in silent}
         return {v: RemoteLog(self._doors[v], self.manifest) for v in self.nodes if v not in missing}

@@ -10,7 +10,7 @@ A neighbour whose edge is down is not asked. One that does not answer within ``d
 dropped the entry that the token would need, counts as silent: the walk decides without it, and the
 visit's log says so.
 
-What a node's budget of privacy has spent is written with the decision as well, but belongs to the
+What a node's privacy budget has spent is written with the decision as well, but belongs to the
 node and to no token: it only ever rises.
 """
 

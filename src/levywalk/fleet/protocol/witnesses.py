@@ -222,7 +222,7 @@ class Witnesses(NodeState):
 
     def _had_a_disk(self, sender: int) -> None:
         """A neighbour knows an earlier disk of this node: if this one was said to be the first, and
-        to have a whole budget of privacy, that is not so, and the budget counts as spent.
+        to have a whole privacy budget, that is not so, and the budget counts as spent.
         """
         spent = self.disk.spent or Spending(0, first=True)
         if self.site.counts and spent.first:

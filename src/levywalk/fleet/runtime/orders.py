@@ -150,7 +150,7 @@ class Orders:
         word = _word(asked, token, self.process.file.id)
         if word.digest != token.digest():
             raise InvalidParameter(
-                f"the copy of node {self.process.file.id} has changed meanwhile: look again"
+                f"the copy of node {self.process.file.id} has changed in the meantime: try again"
             )
         before = disk.held
         done = self._ordered(Revive(token, word, over=over))

@@ -103,7 +103,7 @@ class EpochBudget:
             return None  # no other message brings about an epoch
         epoch = _epoch(message)
         if epoch > disk.known.epoch and self.exhausted(node):
-            return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
+            return f"epoch {tuple(epoch)} comes too soon: at most {self.burst} new epochs at once"
         return None
 
     def exhausted(self, node: int) -> bool:
