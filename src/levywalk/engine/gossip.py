@@ -1,7 +1,7 @@
 """`gossip`: every node keeps a model, and all of them talk to all their neighbours at once.
 
-This is what people would take instead of a walking model. The same problems, traces and counts of
-messages make the two comparable.
+This is the usual alternative to a walking model. Both use the same problems, traces and counts of
+messages, so they can be compared.
 
 `gossip` is long because each option is a parameter with a description of its own.
 """

@@ -90,7 +90,7 @@ def compare(
     step_size
         "tuned", "theory", one number for all designs, or one per design.
     rank_by
-        What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
+        By what designs and step sizes are ranked: "distance2", ‖x - x*‖² over its
         initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); the name of
         one of the ``metrics``; or a function from a model to a number, smaller is better, which is
         evaluated on the final models only. Default: "distance2" if the optimum of the problem is

@@ -1,4 +1,4 @@
-"""Compiled code is stored where that is possible, and people are told why they wait for it.
+"""Compiled code is stored where that is possible, and users are told why they wait for it.
 
 numba stores compiled code beside the package, or in a cache folder of the user's. Where it can
 write to neither, it refuses to compile at all; here the code is then compiled in each process.

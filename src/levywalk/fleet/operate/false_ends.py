@@ -21,7 +21,7 @@ Place = tuple[Epoch, int]  # an epoch, and a hand-off in it
 
 class FalseEnd(NamedTuple):
     """Why the end of the walk at a node is not the end, and whether a guardian must have lied:
-    honest ones never give rise to an end from which the walk goes on in the same epoch.
+    honest ones never sign an end after which the walk continues in the same epoch.
     """
 
     why: str
@@ -65,7 +65,7 @@ def disputed_ends(views: Sequence[NodeView]) -> set[int]:
 
 
 def _reached(one: NodeView) -> Iterator[tuple[Place, str]]:
-    """Yield how far the walk came, as a node's disk tells."""
+    """Yield how far the walk came, according to a node's disk."""
     if one.about.get("fenced"):
         return
     held, guarded, final = one.about["held"], one.about["guarded"], _final(one)

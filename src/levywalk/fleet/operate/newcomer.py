@@ -41,7 +41,7 @@ _DATA = (".csv", ".npz")
 
 
 class Wish(NamedTuple):
-    """What the operator has typed: the node that shall join."""
+    """What the operator has typed: the node that is to join."""
 
     neighbours: tuple[int, ...]
     data: Path | None = None  # the file with its samples; None if only its owner has them

@@ -1,7 +1,7 @@
 """A fleet whose nodes are elsewhere, as an operator's folder names them.
 
 It is read as a fleet's folder is (`folder.FleetFolder`): the same code judges what nodes answer at
-their operator ports. Nodes that do not answer are named, and the rest is said without them.
+their operator ports. Nodes that do not answer are named, and the answer is given without them.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Doorkeeper:
     async def watch(
         self, links: int, neighbours: Collection[Address | None], report: Callable[[str], None]
     ) -> None:
-        """Look again and again: more often while there are many connections."""
+        """Look repeatedly: more often while there are many connections."""
         while True:
             crowded = self.crowded(links)
             if crowded and (closed := self.look(neighbours)):
