@@ -96,8 +96,8 @@ class _Watch:
     Python informs the main thread of a signal only after such a call, which can take minutes. This
     thread is informed at once. It ends the process at the second press, and after the first one if
     the main thread does not see it for a second and holds nothing that should be finished. That is
-    as safe as any sudden death of the process: every file that a command resumes from is replaced
-    as a whole.
+    as safe as any sudden end of the process: every file that a command resumes from is replaced as
+    a whole.
 
     A few functions of LAPACK keep all threads waiting; they are called with at most 2,000 rows.
     """

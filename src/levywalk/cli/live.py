@@ -69,7 +69,7 @@ def live(
         typer.Option(
             "--fleet",
             metavar="DIR",
-            help="Watch a fleet instead, of its folder or an operator's; it only reads.",
+            help="Watch a fleet instead: its folder, or that of an operator. The fleet is not changed.",
         ),
     ] = None,
     token: Annotated[
@@ -206,7 +206,7 @@ def explain(
     ),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed at the start.")] = 0,
 ) -> None:
-    """Write one HTML file, on which visitors can try walks on three networks.
+    """Write one HTML file in which visitors can try walks on three networks.
 
     It opens from disk and needs no server, so it can be used in a lecture or linked from a README.
     """

@@ -414,7 +414,7 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
 def _iterate(
     rule: Iterator[Floats], record: _GossipRecord, problem: Problem, models: Floats
 ) -> CallbackError | None:
-    """Go through all checkpoints and record what is seen of the mean model.
+    """Go through all checkpoints and record the measurements of the mean model.
 
     Returns the error if a metric fails; the record then ends at its checkpoint.
     """

@@ -25,7 +25,7 @@ _LITTLE, _FEW = 1 << 30, 1 << 28  # bytes of a disk: worth a note, and too few
 
 
 class CheckLevel(StrEnum):
-    """How bad it is what was found."""
+    """How serious a finding is."""
 
     OK = "ok"
     NOTE = "note"  # works, but something is missing

@@ -1,4 +1,4 @@
-"""`Privacy`: how much a node's updates may tell about its samples, and to whom."""
+"""`Privacy`: how much a node's updates may reveal about its samples, and to whom."""
 
 from __future__ import annotations
 

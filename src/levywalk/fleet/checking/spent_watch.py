@@ -68,7 +68,7 @@ class SpentWatch:
         self.counts[v] = self.cap
 
     def unseen(self, v: int, disk: Disk) -> None:
-        """Note that a node goes on from an old disk, whose later writes nobody has seen."""
+        """Note that a node continues from an old disk, whose later writes nobody has seen."""
         self.counts[v] = 0 if disk.spent is None else disk.spent.releases
 
 

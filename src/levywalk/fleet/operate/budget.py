@@ -1,4 +1,4 @@
-"""`fleet budget`: say what a node that has lost its disk had spent of its privacy budget."""
+"""`fleet budget`: set how much of its privacy budget a node that has lost its disk had spent."""
 
 from __future__ import annotations
 

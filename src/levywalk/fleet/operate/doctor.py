@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,21 +58,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         return
     check_folder(path)
     manifest = Manifest.read(path / MANIFEST)
-    files: dict[int, NodeFile] = {}
-    for place in node_folders(path):
-        try:
-            file = NodeFile.read(place / "node.toml")
-        except LevywalkError as error:
-            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
-            continue
-        if place.name != f"node-{file.id}":
-            yield Finding(
-                FindingLevel.PROBLEM,
-                f"{place}/node.toml is of node {file.id}",
-                "put each file into its own folder",
-            )
-            continue
-        files[file.id] = file
+    files = yield from _node_files(path)
     if not files:
         yield Finding(
             FindingLevel.PROBLEM,
@@ -107,6 +93,26 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         fleet_status(list(its.values()), one.manifest, begun=begun, at=at) for one, its in walks
     ]
     yield from whole_walks(found, manifest, at)
+
+
+def _node_files(path: Path) -> Generator[Finding, None, dict[int, NodeFile]]:
+    """Return the node files of a folder by node; yield what is wrong with the others."""
+    files: dict[int, NodeFile] = {}
+    for place in node_folders(path):
+        try:
+            file = NodeFile.read(place / "node.toml")
+        except LevywalkError as error:
+            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
+            continue
+        if place.name != f"node-{file.id}":
+            yield Finding(
+                FindingLevel.PROBLEM,
+                f"{place}/node.toml is of node {file.id}",
+                "put each file into its own folder",
+            )
+            continue
+        files[file.id] = file
+    return files
 
 
 def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:

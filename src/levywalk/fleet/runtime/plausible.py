@@ -1,8 +1,8 @@
 """Refuse messages with impossible counters, and too many new epochs from one neighbour.
 
-Counters only grow, so a false one would stay for ever. A new epoch makes a node archive the models
-of older ones, so epochs without end would fill its disk. To refuse a message is always safe: for
-the protocol it is a message that was lost.
+Counters only grow, so a false one would stay permanently. A new epoch makes a node archive the
+models of older ones, so epochs without end would fill its disk. To refuse a message is always safe:
+for the protocol it is a message that was lost.
 """
 
 from __future__ import annotations
