@@ -69,7 +69,7 @@ def live(
         typer.Option(
             "--fleet",
             metavar="DIR",
-            help="Watch a fleet instead: its folder, or that of an operator. The fleet is not changed.",
+            help="Watch a fleet instead: its folder, or an operator's folder. Nothing is changed.",
         ),
     ] = None,
     token: Annotated[

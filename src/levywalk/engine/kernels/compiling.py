@@ -1,4 +1,4 @@
-"""Compiled code is stored where that is possible, and users are told why they wait for it.
+"""Compiled code is stored where that is possible, and people are told why they wait for it.
 
 numba stores compiled code beside the package, or in a cache folder of the user's. Where it can
 write to neither, it refuses to compile at all; here the code is then compiled in each process.
@@ -189,7 +189,7 @@ def store_of_compiled_code() -> Path | None:
 def _warn_once() -> None:
     warnings.warn(
         "compiled code cannot be stored, because neither the folder of levywalk nor your cache "
-        "folder can be written to: every process compiles again, which takes seconds. Set the "
+        "folder can be written to: every process compiles anew, which takes seconds. Set the "
         "environment variable NUMBA_CACHE_DIR to a folder that you can write to",
         CacheWarning,
         stacklevel=4,

@@ -14,7 +14,7 @@ def sample_rows(keys, start, nodes, offsets, minibatch, rows):  # type: ignore[n
 
     ``nodes[t, r]`` is the problem's number of the node of replica r at step start + t, and its
     samples are ``offsets[v]`` to ``offsets[v + 1] - 1``. A node with more than ``minibatch`` (above
-    0) samples draws that many, with replacement.
+    0) samples draws so many, with replacement.
     """
     for t in range(nodes.shape[0]):
         for r in range(nodes.shape[1]):

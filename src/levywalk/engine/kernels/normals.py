@@ -26,7 +26,7 @@ _MIDDLE = 0.425  # |p - 1/2| up to which the first rational function holds
 
 
 def room_for_normals(count: int) -> int:
-    """Return how much room this many numbers need."""
+    """Return how much room so many numbers need."""
     return -(-count // LINE) * LINE
 
 

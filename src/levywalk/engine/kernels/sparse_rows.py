@@ -86,7 +86,7 @@ class SparseScratch(NamedTuple):
 
 
 def sparse_scratch(batch: int, dim: int, steps: int, outputs: int) -> SparseScratch:
-    """Return the buffers for nodes with up to ``batch`` samples and pieces of this many steps."""
+    """Return the buffers for nodes with up to ``batch`` samples and pieces of so many steps."""
     return SparseScratch(
         chosen=np.empty(batch, np.int64),
         slopes=np.empty(batch * outputs),

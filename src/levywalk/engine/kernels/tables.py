@@ -140,7 +140,7 @@ def pack(
 
 
 def is_far(size: int) -> bool:
-    """Return whether tables of this many bytes are larger than the fast caches."""
+    """Return whether tables of so many bytes are larger than the fast caches."""
     return size > _NEAR
 
 

@@ -12,7 +12,7 @@ parts, with no branch that depends on a random draw except rare ones:
 3. the move: a proposal in lanes, which is accepted if a part of its word is below the edge's
    threshold, or if the walker jumps. The second and third hop of a jump, and the one decision in
    2^32 that the 32 bits of the threshold do not settle, are made for single walkers. Where the
-   tables are in memory, a jump continues while other groups take their turns.
+   tables are in memory, a jump goes on while other groups take their turns.
 
 While a group takes its turn, the words and the proposal of another one are prepared, which comes
 half a round later: its edge has then arrived when it is read.
