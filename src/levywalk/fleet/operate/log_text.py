@@ -115,8 +115,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         + ("" if a["lost"] < 0 else f" (node {a['lost']})")
     ),
     "budget begins": lambda a: (
-        f"begins with an empty disk: {count(a['spent'], 'update')} of {a['cap']:,} of "
-        f"{_budget(a)} count as spent"
+        f"begins with an empty disk: {a['spent']:,} of the {a['cap']:,} updates of {_budget(a)} "
+        "count as spent"
     ),
     "budget spent": lambda a: (
         f"has spent {_budget(a)}, {count(a['updates'], 'update')}, and passes the model on"

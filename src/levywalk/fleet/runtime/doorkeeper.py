@@ -97,7 +97,7 @@ class Doorkeeper:
         while True:
             crowded = self.crowded(links)
             if crowded and (closed := self.look(neighbours)):
-                report(f"{closed} connections above the limit, which had not proved who they are")
+                report(f"too many connections: closed {closed} that had not proved who they are")
             await asyncio.sleep(_OFTEN if crowded else _SELDOM)
 
     def look(self, neighbours: Collection[Address | None]) -> int:
