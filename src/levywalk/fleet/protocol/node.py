@@ -167,9 +167,7 @@ class Node(HandOff):
     # Start
 
     def _start(self, event: Start, now: float) -> None:
-        """Start, or start again: only the times at which neighbours were heard are lost. Continue
-        where the disk says.
-        """
+        """Start, or start again: only what was heard when is lost. Continue where the disk says."""
         new = [u for u in event.joins if u not in self.disk.edges]
         self.heard = dict.fromkeys((*self.neighbours, *new), now)
         self.holder_heard = now
@@ -184,7 +182,7 @@ class Node(HandOff):
             super()._go_on(now)
 
     def _continue(self, now: float) -> None:
-        """Continue where the disk says, but first without the neighbours that are gone: one of them
+        """Go on where the disk says, but first without the neighbours that are gone: one of them
         may be back with an empty disk, and must not get again what it has worked with before.
         """
         if not self.awaited:
