@@ -164,7 +164,7 @@ def fill(member: IO[bytes], target: np.ndarray[Any, np.dtype[np.uint8]]) -> None
         target[position : position + len(chunk)] = np.frombuffer(chunk, np.uint8)
         position += len(chunk)
     if member.read(1):
-        raise ValueError("it goes on after its end")
+        raise ValueError("it continues after its end")
 
 
 def _told(cause: Exception) -> str:

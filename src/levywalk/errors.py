@@ -247,7 +247,7 @@ class DataWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be stored, so that every process compiles it anew.
+    """Compiled code cannot be stored, so that every process compiles it again.
 
     Examples
     --------

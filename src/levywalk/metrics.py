@@ -46,7 +46,7 @@ class HeldOutMetric:
     higher_is_better
         Its direction, for rankings.
     key
-        What tells two metrics of one name apart, such as the targets.
+        What distinguishes two metrics of one name, such as the targets.
 
     Attributes
     ----------

@@ -1,6 +1,7 @@
 """The registry: names of designs, updates, losses, schedules, networks and data sources.
 
-It is also the one place that converts such objects to plain data and back.
+It is also the one place that converts such objects to plain data and back. Both are in one file,
+because they use the same table of names.
 
 A *recipe* is plain data: ``{"kind": "mhlj", "p_jump": 0.2}``. The same recipe is used in a TOML
 file, in a trace's provenance and in a fleet's manifest, and ``mhlj:p_jump=0.2`` on the command line

@@ -199,8 +199,8 @@ class WalkClassifier(ClassifierMixin, _WalkEstimator):  # type: ignore[misc]
         The number of nodes. None: that of the network, or 64, or the number of samples if there are
         fewer.
     partition
-        How samples are spread over nodes if ``fit`` is not told: as in `levywalk.partition`, such
-        as "iid" or "dirichlet:alpha=0.5".
+        How samples are spread over nodes if ``fit`` is not given them: as in `levywalk.partition`,
+        such as "iid" or "dirichlet:alpha=0.5".
     steps, step_size
         The number of updates, and γ: a number, or "theory", which with minibatches is smaller by
         the largest curvature of a sample over that of a node.

@@ -440,7 +440,7 @@ def _require_like(model: Floats, found: Any, update: Update, what: str) -> None:
 
 
 def _all_finite(model: Floats) -> bool:
-    """Return whether all numbers are finite; one product tells it for all but huge models."""
+    """Return whether all numbers are finite; one product shows it for all but huge models."""
     return math.isfinite(model.dot(model)) or bool(np.isfinite(model).all())
 
 

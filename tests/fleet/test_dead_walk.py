@@ -20,7 +20,7 @@ from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.operate.node_processes import FleetProblem
-from levywalk.fleet.operate.revive import _signed_word, revive
+from levywalk.fleet.operate.revive import _signed_order, revive
 from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Persist, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
@@ -223,7 +223,7 @@ def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
     fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
     views = fleet.node_views()
     copy = next(copy for v in fleet.files for copy in fleet.survivors(v))
-    word = _signed_word(fleet, views, copy)
+    word = _signed_order(fleet, views, copy)
     keys = Identity.open(fleet.path / "node-0").signer(fleet.manifest.operator)
     statement = word.statement(fleet.manifest.digest)
     assert keys.verify(OPERATOR, statement, word.signature)
@@ -236,10 +236,10 @@ def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
     with pytest.raises(
         FleetProblem, match=r"operator\.key does not exist: only the operator's key"
     ):
-        _signed_word(fleet, views, copy)
+        _signed_order(fleet, views, copy)
     OperatorKey.new().write(path.parent)
     with pytest.raises(FleetProblem, match="is not the key that the manifest names"):
-        _signed_word(fleet, views, copy)
+        _signed_order(fleet, views, copy)
 
 
 @pytest.mark.soak  # test_soak has a shorter one

@@ -777,15 +777,15 @@ def test_a_false_end_is_reported_and_not_exported(tmp_path: Path) -> None:
         assert not any(row["finished"] for row in found["nodes"])
         (said,) = found["false_ends"]
         assert said in found["waits"]
-        assert said.startswith("node 0 has an end of the walk at update 100 that is not the end")
+        assert said.startswith("node 0 takes the walk to be over at update 100, which is false, ")
         assert "a guardian has lied; do: levywalk fleet logs" in said
         assert found["step"] == 80
-        findings = [one for one in whole_walks([found], fleet.manifest) if "not the" in one.what]
+        findings = [one for one in whole_walks([found], fleet.manifest) if "false" in one.what]
         assert [one.level for one in findings] == [FindingLevel.PROBLEM]
         out = tmp_path / "model"
         with pytest.raises(FleetProblem, match="the walk is not over"):
             export.model(fleet, out)
-        with pytest.raises(FleetProblem, match="that is not the end"):
+        with pytest.raises(FleetProblem, match="which is false"):
             export.model(fleet, out, node=0)
         assert export.model(fleet, out, now=True).node == 1
         assert found["lost_updates"] == 0

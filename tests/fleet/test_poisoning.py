@@ -796,10 +796,10 @@ REFUSED = {
     "saga": ({"update": lw.saga(), "privacy": NOISY}, "needs plain SGD.*update saga"),
     "momentum": ({"update": "heavy_ball", "privacy": NOISY}, "needs plain SGD.*heavy_ball"),
     "averages": ({"update": lw.averaged(lw.sgd()), "privacy": NOISY}, "needs plain SGD"),
-    "a detector": ({"stop": "detector", "privacy": CLIP_ALONE}, "does not go with a detector"),
+    "a detector": ({"stop": "detector", "privacy": CLIP_ALONE}, "cannot be used with a detector"),
     "a switch": (
         {"design": lw.switching(lw.mhlj(), lw.unif_rw()), "privacy": CLIP_ALONE},
-        "does not go with a detector",
+        "cannot be used with a detector",
     ),
     "a ridge and weights": (
         {
@@ -916,7 +916,7 @@ def test_the_commands_say_what_is_compared(tmp_path):
     done = runner.invoke(app, ["node", str(folder / "node-0/node.toml"), "--check"])
     assert "guardians compare models: gradients are clipped to 5" in done.stdout
     done = runner.invoke(app, ["fleet", "simulate", "ring:5", "--avoid-after", "2"])
-    assert "go with --check-updates" in str(done.exception)
+    assert "need --check-updates" in str(done.exception)
 
 
 def test_a_simulated_poisoner_is_shown(tmp_path):

@@ -456,7 +456,7 @@ def changed(content, path, value):
         (("privacy", "clip"), "big", "clip must be"),
         (("privacy", "adversary"), "nobody", "adversary must be"),
         (("privacy", "more"), 1, "unknown key privacy.more"),
-        (("draws", "shared_key"), True, "does not go with privacy"),
+        (("draws", "shared_key"), True, "cannot be used with privacy"),
         (("problem", "mean_smoothness"), 3.5, "is a function of the data"),
         (("update",), {"kind": "newton_token"}, "newton_token"),
     ],
@@ -556,8 +556,8 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
     assert "24 of 24" in done.output
     assert "spent their budget" in fleet_command("doctor", folder).output
     said = fleet_command("logs", folder).output
-    assert "begins with an empty disk: no updates of 24 of its budget" in said
-    assert "has spent its budget of privacy, 24 updates, and passes the model on" in said
+    assert "begins with an empty disk: 0 of the 24 updates of its privacy budget" in said
+    assert "has spent its privacy budget, 24 updates, and passes the model on" in said
     verdict = judge_folder(fleet_of(folder), folder)
     assert (verdict.steps, verdict.models) == (100, 100)  # each change is within its bound
     trace = tmp_path / "trace.nc"

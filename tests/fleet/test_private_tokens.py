@@ -387,7 +387,10 @@ def test_a_log_says_that_a_share_begins(tmp_path: Path) -> None:
         ) + "\n"
     )  # fmt: skip
     said = run("logs", fleet.path).stdout
-    assert "token 1: begins with an empty disk: 3 updates of 12 of its share of its budget" in said
+    assert (
+        "token 1: begins with an empty disk: 3 of the 12 updates of its share of its privacy budget"
+        in said
+    )
 
 
 # Guardians that compare models

@@ -106,7 +106,7 @@ def test_the_command_takes_a_type(tmp_path: Path) -> None:
     done = init("--dtype", "half")
     assert "--dtype must be" in str(done.exception)
     done = init("--dtype", "float32", "--model", "a.py:build")
-    assert "--dtype float32 does not go with --model" in str(done.exception)
+    assert "--dtype float32 cannot be used with --model" in str(done.exception)
     assert not (tmp_path / "fleet").exists()
     done = init("--dtype", "float32")
     assert done.exit_code == 0, done.output

@@ -93,11 +93,11 @@ class _Ending:
 class _Watch:
     """A thread that sees Ctrl-C while the main thread is in a long call of a compiled library.
 
-    Python tells the main thread of a signal only after such a call, which can take minutes. This
-    thread is told at once. It ends the process at the second press, and after the first one if the
-    main thread does not see it for a second and holds nothing that should be finished. That is as
-    safe as any sudden death of the process: every file that a command resumes from is replaced as a
-    whole.
+    Python informs the main thread of a signal only after such a call, which can take minutes. This
+    thread is informed at once. It ends the process at the second press, and after the first one if
+    the main thread does not see it for a second and holds nothing that should be finished. That is
+    as safe as any sudden end of the process: every file that a command resumes from is replaced as
+    a whole.
 
     A few functions of LAPACK keep all threads waiting; they are called with at most 2,000 rows.
     """

@@ -66,7 +66,7 @@ def inspect(
         bool, typer.Option("--json", help="Print only JSON to standard output.")
     ] = False,
 ) -> None:
-    """Say what to use on a network before a run, by judging UnifRW, WeightRW and MHLJ.
+    """Recommend what to use on a network before a run, by judging UnifRW, WeightRW and MHLJ.
 
     First what to do, then the numbers: entrapment, spectral gaps, bias, predicted cost.
     """

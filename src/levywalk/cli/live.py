@@ -69,7 +69,7 @@ def live(
         typer.Option(
             "--fleet",
             metavar="DIR",
-            help="Watch a fleet instead, of its folder or an operator's; it only reads.",
+            help="Watch a fleet instead: its folder, or an operator's folder. Nothing is changed.",
         ),
     ] = None,
     token: Annotated[
@@ -103,7 +103,7 @@ def live(
     if trace is not None and fleet is not None:
         raise InvalidParameter("--trace and --fleet exclude each other; give one of them")
     if token is not None and fleet is None:
-        raise InvalidParameter("--token goes with --fleet, whose tokens it chooses from")
+        raise InvalidParameter("--token needs --fleet: it chooses one of the fleet's tokens")
     if fleet is not None:
         if network is not None or designs is not None:
             raise InvalidParameter(
@@ -206,7 +206,7 @@ def explain(
     ),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed at the start.")] = 0,
 ) -> None:
-    """Write one HTML file, on which visitors can try walks on three networks.
+    """Write one HTML file in which visitors can try walks on three networks.
 
     It opens from disk and needs no server, so it can be used in a lecture or linked from a README.
     """

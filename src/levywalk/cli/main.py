@@ -267,7 +267,7 @@ def main() -> None:
         raise SystemExit(2) from None
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
-        print(f"error: the memory is not enough{told}; take smaller sizes", file=sys.stderr)
+        print(f"error: there is not enough memory{told}; take smaller sizes", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
         # typer ends without a word if Ctrl-C meets it before or between the commands.

@@ -241,7 +241,7 @@ def _show(curves: dict[str, PrivacyCurve]) -> None:
     definition = curve.privacy["definition"]
     print(f"\nThe definition: {definition}.")
     print(SIMULATED)
-    print("Tuned step sizes were chosen on these data, which no ε counts.")
+    print("Tuned step sizes were chosen on these data; ε does not count that.")
 
 
 def _show_between_nodes(console: Console, name: str, curve: PrivacyCurve) -> None:

@@ -110,7 +110,9 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "ridge": (
         float | None,
-        typer.Option("--ridge", min=0.0, help="Ridge. Default: 0.", rich_help_panel=_DATA),
+        typer.Option(
+            "--ridge", min=0.0, help="Ridge (l2) penalty. Default: 0.", rich_help_panel=_DATA
+        ),
     ),
     "l1": (
         float | None,

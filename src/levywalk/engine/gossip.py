@@ -1,7 +1,7 @@
 """`gossip`: every node keeps a model, and all of them talk to all their neighbours at once.
 
-This is what people would take instead of a walking model. The same problems, traces and counts of
-messages make the two comparable.
+This is the usual alternative to a walking model. Both use the same problems, traces and counts of
+messages, so they can be compared.
 
 `gossip` is long because each option is a parameter with a description of its own.
 """
@@ -414,7 +414,7 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
 def _iterate(
     rule: Iterator[Floats], record: _GossipRecord, problem: Problem, models: Floats
 ) -> CallbackError | None:
-    """Go through all checkpoints and record what is seen of the mean model.
+    """Go through all checkpoints and record the measurements of the mean model.
 
     Returns the error if a metric fails; the record then ends at its checkpoint.
     """

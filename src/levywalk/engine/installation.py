@@ -25,7 +25,7 @@ _LITTLE, _FEW = 1 << 30, 1 << 28  # bytes of a disk: worth a note, and too few
 
 
 class CheckLevel(StrEnum):
-    """How bad it is what was found."""
+    """How serious a finding is."""
 
     OK = "ok"
     NOTE = "note"  # works, but something is missing
@@ -109,7 +109,7 @@ def _stored_code() -> InstallationCheck:
         return InstallationCheck(
             CheckLevel.PROBLEM,
             f"compiled code would be stored in {where} that can be written to: every process "
-            "compiles anew, which takes seconds",
+            "compiles again, which takes seconds",
             "export NUMBA_CACHE_DIR=~/.cache/levywalk",
         )
     size = sum(file.stat().st_size for file in folder.glob("*.nb*")) if folder.is_dir() else 0

@@ -110,7 +110,7 @@ class MetricPlan:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells two plans apart, as far as functions can be told apart."""
+        """Return what distinguishes two plans, as far as functions can be distinguished."""
         return {
             name: str(function.fingerprint()) if hasattr(function, "fingerprint") else "a function"
             for name, function in self.functions.items()

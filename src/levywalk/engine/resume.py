@@ -167,7 +167,7 @@ class StateFile:
             partial.unlink(missing_ok=True)
             warnings.warn(
                 f"the run's state could not be written to {self.path}: {error.strerror or error}; "
-                "the run goes on",
+                "the run continues",
                 ResumeWarning,
                 stacklevel=4,
             )

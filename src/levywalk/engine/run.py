@@ -128,8 +128,8 @@ def run(
         and ``record_walk``.
     meeting
         What tokens of a replica do that are at the same node after a step: "pass" (nothing), or
-        "average": each goes on with the mean of their models. Memories stay with their tokens, so a
-        sum of gradients remains that of its own table. "average" runs on the reference backend.
+        "average": each continues with the mean of their models. Memories stay with their tokens, so
+        a sum of gradients remains that of its own table. "average" runs on the reference backend.
     metrics
         Functions from a model to a number, by name, such as ``{"accuracy":
         lw.metrics.accuracy(problem, X_test, y_test)}``. A model is a vector, a matrix with one

@@ -45,7 +45,7 @@ def _trap(found: Inspection) -> str:
     if ratio >= _TRAPPED:
         begin = "WeightRW gets trapped here: it stays"
     elif ratio >= _SOMEWHAT:
-        begin = "WeightRW is held up somewhat here: it stays"
+        begin = "WeightRW is slowed down somewhat here: it stays"
     else:
         return (
             "WeightRW does not get trapped here: no visit is much longer than under i.i.d. sampling"

@@ -90,7 +90,7 @@ def compare(
     step_size
         "tuned", "theory", one number for all designs, or one per design.
     rank_by
-        What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
+        By what designs and step sizes are ranked: "distance2", ‖x - x*‖² over its
         initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); the name of
         one of the ``metrics``; or a function from a model to a number, smaller is better, which is
         evaluated on the final models only. Default: "distance2" if the optimum of the problem is
@@ -197,8 +197,8 @@ def compare(
     if private is not None and given is None:
         size = typed("step_size=0.01", "--step-size 0.01")
         warnings.warn(
-            "step sizes were tuned on the data, which the ε of privacy does not count; give a "
-            f"number that is no function of the data, such as {size}, where it must",
+            "step sizes were tuned on the data, and the ε of privacy does not count that; if it "
+            f"must be counted, give a number that does not depend on the data, such as {size}",
             DataWarning,
             stacklevel=3,
         )

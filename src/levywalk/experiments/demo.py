@@ -115,8 +115,8 @@ def sentence(result: Comparison) -> str:
         f"To {goal}, uniform sampling (UnifRW) is slow: it needs {reached('UnifRW')} steps, "
         f"because its step size must suit the few important nodes. A server that prefers them "
         f"needs {reached(server)}, but a model that walks there by Metropolis-Hastings (WeightRW) "
-        f"is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs "
-        f"{reached(weight)}; with Lévy jumps (MHLJ) it is free, never stayed longer than "
+        f"is trapped: it makes up to {dwell[weight]:,} updates in a row at one node, and needs "
+        f"{reached(weight)}; with Lévy jumps (MHLJ) it is not trapped: it never stayed longer than "
         f"{dwell[jump]:,} and needed {reached(jump)}{effect}. {NOISY}"
     )
 

@@ -93,7 +93,7 @@ def _unions(
 def sections_of(
     kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False
 ) -> Any:
-    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones
+    """Return all sections of a kind, users' own included, distinguished by a key; ``plain`` ones
     contain no walks.
     """
     known = tuple(

@@ -306,7 +306,7 @@ def _untold(make: Callable[..., Any]) -> list[str]:
 
 
 def _tells(called: str, make: Callable[..., Any], given: dict[str, Any]) -> bool:
-    """Return whether the name of an object tells what it was made with."""
+    """Return whether the name of an object says what it was made with."""
     if any(entry.default is entry.empty for entry in arguments_of(make).values()):
         return any(str(value) in called for value in given.values())
     return called != str(getattr(make(), "name", called))

@@ -1,4 +1,4 @@
-"""`run_league`: let all pairs compete, and write who won where."""
+"""`run_league`: compare all pairs, and write which pair is best where."""
 
 from __future__ import annotations
 

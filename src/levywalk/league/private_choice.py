@@ -63,15 +63,15 @@ def private_choice(
     shown = ", ".join(f"{name} {most[name]:.2f}" for name in walks)
     why = (
         f"Under privacy the noise grows with the updates of the node that makes the most, and "
-        f"{walk} visits the nodes most evenly: in a pilot the most visited node had so many times "
-        f"the visits of the mean: {shown}. "
+        f"{walk} visits the nodes most evenly: in a pilot the visits of the most visited node, as "
+        f"a multiple of the mean, were: {shown}. "
         + (
             "SGD adds less noise to the model than updates that remember noisy gradients. "
             if update.name == "sgd"
             else ""
         )
-        + "The step size is that without noise, and a smaller one is better the larger the noise "
-        "is: try some with levywalk privacy."
+        + "The step size is the one without noise; the larger the noise, the smaller a step size "
+        "is best: try some with levywalk privacy."
     )
     return Recommendation(
         design, update, update.default_step_size(largest, problem), why, math.nan, {}, walk

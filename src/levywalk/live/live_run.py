@@ -1,8 +1,8 @@
 """One running design: the engine's own state, advanced a few steps at a time.
 
 Nothing here computes a walk. The loops of `lw.run` advance the state, so what a page shows at step
-t is what ``lw.run(..., steps=t)`` returns. When the jumps are changed, the state goes on under the
-new design; the run as a whole is that of one `ChangingJumps`.
+t is what ``lw.run(..., steps=t)`` returns. When the jumps are changed, the state continues under
+the new design; the run as a whole is that of one `ChangingJumps`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _PATH = 256  # the last steps whose nodes are shown one by one
 
 
 def network_of(trace: Trace, path: Path) -> Network:
-    """Return the network of a trace, if its name tells how it was made.
+    """Return the network of a trace, if its name says how it was made.
 
     A ring, a grid and other networks without randomness can be made again; the fingerprint in the
     trace says whether they are the same.

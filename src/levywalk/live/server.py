@@ -58,13 +58,15 @@ class Player(Protocol):
         """Return everything that a page needs to begin."""
 
     def tick(self, seconds: float) -> dict[str, Any] | None:
-        """Go on, after so many seconds, and return a frame, or None if there is nothing new."""
+        """Advance after this many seconds, and return a frame, or None if there is nothing new."""
 
     def pause(self) -> float | None:
         """Return the seconds until the next tick; None: only a command changes anything."""
 
     def do(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Carry out a command of the page and return its answer; ``"hello"`` begins all anew."""
+        """Carry out a command of the page and return its answer; ``"hello"`` starts from the
+        beginning.
+        """
 
 
 class Stage:
@@ -77,7 +79,7 @@ class Stage:
         self.changed = asyncio.Event()
 
     async def play(self) -> None:
-        """Tick for ever; while no page looks on, nothing happens."""
+        """Tick until the server stops; while no page looks on, nothing happens."""
         last = time.monotonic()
         while True:
             pause = self.player.pause() if self.pages else None
@@ -94,7 +96,7 @@ class Stage:
                     self.tell("frame", frame)
 
     def tell(self, kind: str, value: dict[str, Any]) -> None:
-        """Send something to all pages; a page that is far behind begins anew."""
+        """Send something to all pages; a page that is far behind starts again."""
         text = event(kind, value)
         for page in self.pages:
             if page.qsize() < _BEHIND:
@@ -168,7 +170,7 @@ def application(player: Player, hosts: set[str], secret: str = "") -> Starlette:
 
     async def events(request: Request) -> Response:
         if len(stage.pages) >= _CLIENTS:
-            return JSONResponse({"error": f"{_CLIENTS} pages look on already; close one"}, 503)
+            return JSONResponse({"error": f"{_CLIENTS} pages are open already; close one"}, 503)
         return StreamingResponse(
             stage.look(request.is_disconnected), media_type="text/event-stream"
         )

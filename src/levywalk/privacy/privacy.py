@@ -1,4 +1,4 @@
-"""`Privacy`: how much a node's updates may tell about its samples, and to whom."""
+"""`Privacy`: how much a node's updates may reveal about its samples, and to whom."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Privacy:
             )
 
     def _enough(self, updates: int) -> float:
-        """Return a noise with which so many updates are within the budget."""
+        """Return a noise with which this many updates are within the budget."""
         assert self.budget is not None
         left = gaussian_mu(self.budget, self.delta) ** 2 - self._mu2_of_scores
         return math.sqrt(updates / left) * 1.01  # so that three digits of it suffice
@@ -188,7 +188,7 @@ class Privacy:
         return 0.5 / self.noise**2 if self.hides else math.inf
 
     def mu(self, updates: int) -> float:
-        """Return μ of Gaussian differential privacy after so many updates of a node.
+        """Return μ of Gaussian differential privacy after this many updates of a node.
 
         Examples
         --------
@@ -200,7 +200,7 @@ class Privacy:
         return math.sqrt(updates / self.noise**2 + self._mu2_of_scores)
 
     def epsilon(self, updates: int) -> float:
-        """Return ε after so many updates of a node, the release of its score included.
+        """Return ε after this many updates of a node, the release of its score included.
 
         Examples
         --------
@@ -234,7 +234,7 @@ class Privacy:
 
     @classmethod
     def calibrated(cls, *, clip: float, budget: float, updates: int, **rest: Any) -> Privacy:
-        """Return the privacy with the least noise for which a node may make so many updates.
+        """Return the privacy with the least noise for which a node may make this many updates.
 
         Examples
         --------

@@ -169,7 +169,7 @@ def clipped_gradient(
     """Return the mean of a node's clipped parts of w(v)∇f_v, and how many parts one sample changes.
 
     The second number is m if the mean is over all m samples, each clipped by itself, and 1 if one
-    sample can change the whole: for a minibatch, in which a sample can be drawn again and again,
+    sample can change the whole: for a minibatch, in which a sample can be drawn repeatedly,
     and for a problem that is not made of samples. For a linear model with one output the clipped
     gradient is that of another convex function, whose slopes are cut off, and which is as smooth.
 

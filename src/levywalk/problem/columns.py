@@ -36,7 +36,7 @@ def is_header(first: Sequence[str], second: Sequence[str] | None) -> bool | None
     """Decide whether a first line is a header; None if both readings are possible.
 
     A number, an empty field and a mark of a missing value are no evidence for a header. Other text
-    is a word; it tells a header unless the second line has a word in the same column too.
+    is a word; it shows a header, unless the second line has a word in the same column too.
 
     - Numbers only: a header if they count the columns, 0,1,2,… (three columns or more) or 1,2,3,…
       (five or more); undecided if they are 0,1; else a sample.

@@ -171,7 +171,7 @@ class DifferentiableProblem:
         piece = max(1, _TOGETHER // len(given))
         for at in range(0, len(rows), piece):
             some = rows[at : at + piece]
-            # One shape for all pieces: a framework compiles anew for another.
+            # One shape for all pieces: a framework compiles again for another.
             padded = np.resize(some, min(piece, len(rows))) if len(some) < piece else some
             values[:, at : at + len(some)] = self.many_values(given, padded)[:, : len(some)]
         means = np.add.reduceat(values, np.cumsum(counts) - counts, axis=1) / counts

@@ -55,7 +55,7 @@ FILE = "p2p-Gnutella08"
 
 @dataclass(frozen=True)
 class PhaseGraph:
-    """A network of the diagram: its section, whether it is drawn anew for each instance, and the
+    """A network of the diagram: its section, whether it is drawn again for each instance, and the
     length of its walks.
     """
 

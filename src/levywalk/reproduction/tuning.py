@@ -58,7 +58,7 @@ class TunedStepSizes:
     def other_choices(self, accuracy: float) -> OtherChoices:
         """Return how the steps would change if other tuning instances chose (bootstrap).
 
-        In each draw of instances the rule chooses anew. The factor is the median, over the drawn
+        In each draw of instances the rule chooses again. The factor is the median, over the drawn
         instances on which both settle, of the steps there over those at the best step size. It is
         taken on the same draw because a few lucky instances would choose a step size that fails on
         the others, which says something about few instances and nothing about the method.

@@ -1,6 +1,6 @@
 """Read an HDF5 file in a process of its own: this file is run as a script and imports no levywalk.
 
-A damaged file can make the HDF5 library loop for ever or crash, and neither can be stopped from
+A damaged file can make the HDF5 library loop forever or crash, and neither can be stopped from
 within Python. Requests come as lines of JSON on stdin. The answer is a line of JSON, and after it
 the bytes of the arrays. The processor time of a request is limited by a timer that ends the
 process; its memory by RLIMIT_AS.

@@ -39,7 +39,7 @@ class HeavyBall(Sgd):
 
     @property
     def threshold_steps(self) -> float:  # type: ignore[override]
-        """1/(1 - β): in the long run the velocity is so many times the gradient."""
+        """1/(1 - β): in the long run the velocity is this many times the gradient."""
         return 1.0 / (1.0 - self.beta)
 
     def direction(

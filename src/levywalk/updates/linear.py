@@ -107,7 +107,7 @@ def _share(
 ) -> float:
     """Return the share of a Newton step to take: all of it, unless it goes too far.
 
-    Where a loss is flat on both sides of a bend, whole steps would go to and fro for ever.
+    Where a loss is flat on both sides of a bend, whole steps would alternate without end.
     """
     if np.abs(change).max() <= SMALL * (1.0 + np.abs(x).max()):
         return 1.0

@@ -214,7 +214,7 @@ def newton_token() -> NewtonToken:
     For least squares both are the same, and close to the optimum it is Newton's method. There is no
     proof of convergence. Of 60 logistic runs (30 instances with 100 nodes, two of them with 100
     times the variance, visited in random and in equal laps) 11 did not reach 1e-6 in 8 laps without
-    the safeguard, some going to and fro for ever, and 3 with it, which took up to 15.
+    the safeguard, some of them alternating without end, and 3 with it, which took up to 15.
 
     Examples
     --------

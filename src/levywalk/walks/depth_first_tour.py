@@ -1,4 +1,4 @@
-"""A depth-first search over the network, then the tour along its tree for ever."""
+"""A depth-first search over the network, then the tour along its tree, repeated without end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class DepthFirstTour(Walk):
 
 @registered("design")
 def depth_first_tour() -> DepthFirstTour:
-    """Search the network depth first, then walk along the tree that was found, for ever.
+    """Search the network depth first, then walk along the tree that was found, repeatedly.
 
     While it searches, the node that holds the model asks its neighbours whether they have been
     found (small messages), and goes to one that has not, drawn at random; if there is none, the

@@ -1,4 +1,4 @@
-"""A fixed route: the model visits given nodes in a given order, again and again."""
+"""A fixed route: the model visits given nodes in a given order, repeatedly."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Route(Walk):
 
 @registered("design")
 def route(nodes: Sequence[int]) -> Route:
-    """Visit the nodes in a given order, again and again.
+    """Visit the nodes in a given order, repeatedly.
 
     A route that was planned by somebody who knows the network: an upper limit to compare walks with
     that do not know it.

@@ -170,7 +170,7 @@ def test_a_fleet_is_refused_what_its_privacy_forbids() -> None:
     for more, why in (
         ([], "design MHLJ depends on the nodes' scores"),
         (["--design", "unif_rw"], "step_size = 'theory' depends on the largest L_v"),
-        (["--design", "unif_rw", "--step-size", "0.01", "--shared-key"], "--shared-key does not"),
+        (["--design", "unif_rw", "--step-size", "0.01", "--shared-key"], "--shared-key cannot be"),
         (["--design", "unif_rw", "--step-size", "0.01", "--update", "newton_token"], "newton_tok"),
         (["--design", "unif_rw", "--step-size", "0.01", "--for", "compose"], "--for compose"),
         (["--design", "unif_rw", "--step-size", "0.01", "--stop", "detector"], "--stop steps"),

@@ -266,7 +266,7 @@ def test_compare_takes_privacy_and_says_that_tuning_is_not_counted():
         assert trace.provenance["privacy"]["clip"] == 0.5
     with pytest.warns(lw.DataWarning) as warned:
         lw.compare(NETWORK, PROBLEM, {"UnifRW": lw.unif_rw()}, **options)
-    assert any("tuned on the data, which the ε of privacy" in str(w.message) for w in warned)
+    assert any("tuned on the data, and the ε of privacy" in str(w.message) for w in warned)
     with pytest.raises(lw.InvalidParameter, match="design MHLJ depends"):
         lw.compare(NETWORK, PROBLEM, {"MHLJ": lw.mhlj()}, step_size=0.05, **options)
     with pytest.raises(lw.InvalidParameter, match="step_size = 'theory' depends"):

@@ -209,7 +209,7 @@ def test_judgements_answer_and_bounds_say_why_not():
         assert set(judgement.entrapment.worst.nodes) <= set(holders.tolist())
         assert judgement.prediction.hops_per_step > 1.5
     assert lw.error_floor(network, problem, lw.unif_rw(), step_size=0.01)
-    with pytest.raises(lw.InvalidParameter, match=r"bounds are not answered.*use lw.error_floor"):
+    with pytest.raises(lw.InvalidParameter, match=r"bounds are not known.*use lw.error_floor"):
         lw.bounds(network, problem, lw.unif_rw(), steps=10, step_size=0.01)
 
 

@@ -47,7 +47,7 @@ app.command(epilog=TRACE_EXAMPLES)(trace)
 app.command(epilog=MODEL_EXAMPLES, short_help="Write the final model as safetensors.")(model)
 app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
 app.command(short_help="Say that a node will never come back.")(gone)
-app.command(short_help="Let a node take part again whose models were refused.")(forgive)
+app.command(short_help="Let a node whose models were refused take part again.")(forgive)
 app.command(short_help="Continue a walk that has stopped for good from the best copy left.")(revive)
 app.command(short_help="Let a fenced node take part again, without its old disk.")(rejoin)
 app.command(
@@ -60,9 +60,9 @@ app.command(short_help="Give the nodes new certificates for their present keys."
 app.command(short_help="Give the nodes new keys, without a stop.")(rotate)
 app.command(short_help="Add a new node to a running fleet.")(join)
 app.command(short_help="Exclude a node for good; all nodes are told.")(revoke)
-app.command(epilog=OPERATOR_EXAMPLES, short_help="Make a folder for operators on other machines.")(
-    operator
-)
+app.command(
+    epilog=OPERATOR_EXAMPLES, short_help="Create a folder for operators on other machines."
+)(operator)
 app.command(
     epilog=MONITORING_EXAMPLES, short_help="Write configuration for Prometheus and Grafana."
 )(monitoring)

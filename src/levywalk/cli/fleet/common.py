@@ -140,7 +140,7 @@ def read_check_updates(
         if value is not None
     }
     if given and not asked:
-        raise InvalidParameter("--false-alarm and --avoid-after go with --check-updates; add it")
+        raise InvalidParameter("--false-alarm and --avoid-after need --check-updates; add it")
     return given if asked else None
 
 

@@ -245,16 +245,16 @@ per node.
     if model is not None:
         if dim is not None or mean_smoothness is not None or important is not None:
             raise InvalidParameter(
-                "--dim, --mean-smoothness and --important do not go with --model"
+                "--dim, --mean-smoothness and --important cannot be used with --model"
             )
         if dtype != "float64":
             raise InvalidParameter(
-                f"--dtype {dtype} does not go with --model, whose problem has a dtype of its own; "
-                "set it in the file"
+                f"--dtype {dtype} cannot be used with --model, whose problem has its own "
+                "dtype; set it in the file"
             )
         problem: Problem = own_model(model, data, graph, sources.data, scores, seed)
     elif sources.data.get("held_out") is not None or scores is not None:
-        raise InvalidParameter("--held-out and --scores go with --model FILE:FUNCTION")
+        raise InvalidParameter("--held-out and --scores need --model FILE:FUNCTION")
     elif data == "private":
         problem = _private(graph.n, dim, mean_smoothness, sources.data, dtype)
     elif dim is not None or mean_smoothness is not None:
@@ -397,8 +397,8 @@ def _private(
     strange = [DATA_OPTIONS[key] for key in given if key not in ("loss", "ridge")]
     if strange:
         raise InvalidParameter(
-            f"{', '.join(strange)} cannot go with --data private, whose data only the owners have; "
-            "leave them out"
+            f"{', '.join(strange)} cannot be used with --data private, whose data only the "
+            "owners have; leave them out"
         )
     loss, ridge = loss_recipe(given.get("loss", "least_squares")), given.get("ridge", 0.0)
     return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge, dtype=dtype)

@@ -55,10 +55,11 @@ def join(
 ) -> None:
     """Add a new node to a running fleet, beyond the number of nodes it was created for.
 
-    This makes the folder of the node, with keys and data, signs the new number of nodes and L̄ with
-    the operator's key, and tells the nodes that run here; they tell all others. If all nodes are on
-    this machine, the node is started, and its neighbours start again, one after the other; nothing
-    is lost. With several tokens the number and L̄ are signed for each token.
+    This creates the folder of the node, with keys and data, signs the new number of nodes and L̄
+    with the operator's key, and sends them to the nodes that run here; these send them to all
+    others. If all nodes are on this machine, the node is started, and its neighbours start again,
+    one after the other; nothing is lost. With several tokens the number and L̄ are signed for each
+    token.
 
     Nodes may be killed meanwhile. If the command is interrupted, or says that a node does not
     answer, run the same command again to resume.

@@ -73,11 +73,10 @@ def gone(folder: Dir, node: NodeNumber) -> None:
 
 
 def forgive(folder: Dir, node: NodeNumber) -> None:
-    """Let a node take part again whose models were refused.
+    """Let a node whose models were refused take part again.
 
     With --check-updates a guardian counts the false models of a sender, and avoids it after some of
-    them. This resets the counts of the nodes that run here, for instance when the cause was
-    found.
+    them. This resets the counts of the nodes that run here, for instance after the cause was found.
     """
     from levywalk.fleet.operate.forgive import forgive as forgiven
 
@@ -165,14 +164,14 @@ def rejoin(
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait for the node's answer.")
     ] = 120.0,
 ) -> None:
-    """Let a node take part again that is fenced or shut out: its disk counts as lost, and it starts
-    as a new node.
+    """Let a fenced or shut-out node take part again: its disk counts as lost, and it starts as a
+    new node.
 
     A node is fenced if its neighbours have seen more of it than its disk holds, because the disk
     was restored from a backup, or because a copy of it runs elsewhere. levywalk fleet status says
     so. If a copy runs, stop it first, or let only one of the two rejoin and remove the other.
 
-    A node is shut out if it has lied about its register: levywalk fleet doctor says so. To let it
+    A node is shut out if it has lied about its register: levywalk fleet doctor says so. Letting it
     in again needs the operator's key (authority/operator.key), and a node that has shut it out and
     runs here.
     """
@@ -195,11 +194,11 @@ def prune(
     folder: Dir,
     older_than: Annotated[
         float | None,
-        typer.Option("--older-than", min=0.0, help="Remove visits older than so many days."),
+        typer.Option("--older-than", min=0.0, help="Remove visits older than this number of days."),
     ] = None,
     keep_mib: Annotated[
         float | None,
-        typer.Option("--keep-mib", min=0.0, help="Keep about so many MiB of each node's log."),
+        typer.Option("--keep-mib", min=0.0, help="Keep about this many MiB of each node's log."),
     ] = None,
     node: Annotated[int | None, typer.Option("--node", help="Only this node.")] = None,
 ) -> None:

@@ -20,7 +20,7 @@ def monitoring(
     folder: Dir,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Folder to write; DIR/monitoring if missing."),
+        typer.Option("--out", metavar="FOLDER", help="Folder to write. Default: DIR/monitoring."),
     ] = None,
 ) -> None:
     """Write a configuration and alert rules for Prometheus, and a dashboard for Grafana.

@@ -21,13 +21,13 @@ levywalk fleet status night-shift"""
 def operator(
     folder: Dir,
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder to make; it must not exist, or be empty.")
+        Path, typer.Argument(metavar="OUT", help="Folder to create; it must not exist or be empty.")
     ],
     days: Annotated[
         int, typer.Option("--days", min=1, help="Days for which its certificate is valid.")
     ] = 365,
 ) -> None:
-    """Make a folder with which an operator on another machine can query the nodes.
+    """Create a folder with which an operator on another machine can query the nodes.
 
     It needs the fleet's authority, and nodes with an operator port (fleet init --operator-port).
     Whoever has the folder can read the status, the reports, the trace and the model.

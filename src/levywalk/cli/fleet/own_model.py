@@ -52,15 +52,15 @@ def _shards(data: str, network: Network, options: Mapping[str, Any], seed: int) 
     strange = [DATA_OPTIONS[key] for key in options if key in ("loss", "ridge", "idle", "snr")]
     if strange:
         raise InvalidParameter(
-            f"{', '.join(strange)} cannot go with --model, whose file says what is learnt; leave "
-            "them out"
+            f"{', '.join(strange)} cannot be used with --model, whose file defines the problem; "
+            "leave them out"
         )
     if Path(data).is_dir():
         if options:
             given = ", ".join(DATA_OPTIONS[key] for key in options)
             raise InvalidParameter(
-                f"{given} cannot go with a folder of shards, which are read as they are; leave "
-                "them out"
+                f"{given} cannot be used with a folder of shards, which are read as they "
+                "are; leave them out"
             )
         return read_shards(data, network)
     if data in ("heterogeneous", "homogeneous", "private"):

@@ -1,4 +1,4 @@
 """Tools that search for bugs of the hand-off.
 
-They are part of the package, for everybody who changes the protocol.
+They are part of the package, for anyone who changes the protocol.
 """

@@ -13,7 +13,7 @@ every write to any disk, and raises `Violation` as soon as an invariant is broke
 - I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
   of that epoch becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.
-- No node is said to have lied: all nodes are honest here, and their signatures are symbolic.
+- No node is reported to have lied: all nodes are honest here, and their signatures are symbolic.
 - I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
   result.
 
@@ -368,8 +368,8 @@ class Invariants:
     # When the walk is over
 
     def judge(self, policy: str) -> WalkCost:
-        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than
-        promised.
+        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than the
+        promise allows.
         """
         final = next(
             disk.final

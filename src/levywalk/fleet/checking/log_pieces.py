@@ -21,7 +21,7 @@ class Piece(NamedTuple):
     node: int
     lines: Sequence[Line]
     token: Token | None = None  # the active token, or the copy, that is on the disk at the end
-    spent: int | None = None  # what its disk says that the budget of privacy has spent
+    spent: int | None = None  # what its disk says that the privacy budget has spent
     kept: KeptMemory | None = None  # what its disk keeps of the node's memory
 
 

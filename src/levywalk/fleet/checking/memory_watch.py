@@ -222,7 +222,7 @@ class MemoryWatch:
 
 
 def _check_losses(visits: list[tuple[int, WrittenMemory]], starts: list[int]) -> None:
-    """Check that no visit goes on with a token that remembers what was lost, if the node knows of
+    """Check that no visit continues with a token that remembers what was lost, if the node knows of
     the loss.
     """
     last: dict[tuple[int, int], int] = {}  # decisions at the last visit of a node with a disk

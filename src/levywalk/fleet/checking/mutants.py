@@ -210,7 +210,7 @@ class IgnoresLosses(Node):
 
 
 class TakesOldAnswers(Node):
-    """It takes an answer for that of its present question, whichever question it answers.
+    """It takes any answer for the answer to its present question.
 
     (Only walks that ask their neighbours show this bug and the next two.)
     """

@@ -128,7 +128,7 @@ class SoakRun:
     # The walk
 
     def _look(self) -> None:
-        """Look whether the walk goes on; if it does not for long, it must say why."""
+        """Check whether the walk continues; if it does not for long, it must say why."""
         now, pulse = time.monotonic(), self.live.pulse()
         if pulse.goes_on_from(self._last) or self._last == NONE:
             if now - self._moved > self.dead_after:
@@ -192,7 +192,9 @@ class SoakRun:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """Wait until the walk goes on after all faults, with the operator's help if it says so."""
+        """Wait until the walk continues after all faults, with the operator's help if it says
+        so.
+        """
         since, end = self.live.pulse(), time.monotonic() + DEATHS * self.dead_after + ENDS
         self._moved, self._told = time.monotonic(), ""
         while not self.live.pulse().goes_on_from(since):

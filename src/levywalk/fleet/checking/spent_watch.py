@@ -1,4 +1,4 @@
-"""What budgets of privacy have spent, counted again from the visits: I9.
+"""What privacy budgets have spent, counted again from the visits: I9.
 
 I9: a node's count is that of the updates that it has made, in whatever epoch, and is written in the
 same transaction as they are. It never falls, and never exceeds the cap; a node whose budget is
@@ -68,7 +68,7 @@ class SpentWatch:
         self.counts[v] = self.cap
 
     def unseen(self, v: int, disk: Disk) -> None:
-        """Note that a node goes on from an old disk, whose later writes nobody has seen."""
+        """Note that a node continues from an old disk, whose later writes nobody has seen."""
         self.counts[v] = 0 if disk.spent is None else disk.spent.releases
 
 

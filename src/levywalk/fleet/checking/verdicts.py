@@ -157,7 +157,7 @@ def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
 
 
 def accused(memories: list[DiskValue]) -> tuple[str, str] | None:
-    """Check that nobody is said to have lied: all nodes are honest here."""
+    """Check that no node is reported to have lied: all nodes are honest here."""
     for v, memory in enumerate(memories):
         if memory.liars:
             return "lie", f"node {v} says that node {memory.liars[0].liar} has lied"

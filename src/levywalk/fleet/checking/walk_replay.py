@@ -46,7 +46,7 @@ def check_replay(
     models
         Models before some steps of that walk, which are compared as well for updates with memory.
     passed
-        Steps without an update, because the node's budget of privacy was spent.
+        Steps without an update, because the node's privacy budget was spent.
     sizes
         The size of the fleet from some steps on, if nodes have joined it; step 0 must be there.
     """

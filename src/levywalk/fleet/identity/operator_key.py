@@ -26,7 +26,7 @@ from levywalk.fleet.protocol.fleet_size import FleetSize
 from levywalk.fleet.protocol.revocation import Revocation
 
 OPERATOR_KEY = "operator.key"
-_Word = TypeVar("_Word", Certificate, Pardon, Revocation, FleetSize)
+_Order = TypeVar("_Order", Certificate, Pardon, Revocation, FleetSize)
 
 
 class OperatorKey:
@@ -67,6 +67,6 @@ class OperatorKey:
         """The public key, as the manifest names it."""
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
-    def signed(self, word: _Word, run: bytes) -> _Word:
+    def signed(self, order: _Order, run: bytes) -> _Order:
         """Return an order of the operator with its signature."""
-        return word._replace(signature=self._key.sign(word.statement(run)))
+        return order._replace(signature=self._key.sign(order.statement(run)))

@@ -1,4 +1,4 @@
-"""`fleet budget`: say what a node that has lost its disk had spent of its budget of privacy."""
+"""`fleet budget`: set how much of its privacy budget a node that has lost its disk had spent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def say_spent(fleet: FleetFolder, node: int, spent: int) -> int:
         raise InvalidParameter(
             f"node {node} has lost the disk of token 0, but not that of token "
             f"{there[0].manifest.token_number}, which counts what is spent for it: move all of "
-            f"{file.state} away, so that the node begins with the number that you say"
+            f"{file.state} away, so that the node begins with the number that you give"
         )
     write_budget(fleet.place(node), fleet.manifest, spent, first=False)
     return bound.whole_cap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,21 +58,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         return
     check_folder(path)
     manifest = Manifest.read(path / MANIFEST)
-    files: dict[int, NodeFile] = {}
-    for place in node_folders(path):
-        try:
-            file = NodeFile.read(place / "node.toml")
-        except LevywalkError as error:
-            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
-            continue
-        if place.name != f"node-{file.id}":
-            yield Finding(
-                FindingLevel.PROBLEM,
-                f"{place}/node.toml is of node {file.id}",
-                "put each file into its own folder",
-            )
-            continue
-        files[file.id] = file
+    files = yield from _node_files(path)
     if not files:
         yield Finding(
             FindingLevel.PROBLEM,
@@ -107,6 +93,26 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
         fleet_status(list(its.values()), one.manifest, begun=begun, at=at) for one, its in walks
     ]
     yield from whole_walks(found, manifest, at)
+
+
+def _node_files(path: Path) -> Generator[Finding, None, dict[int, NodeFile]]:
+    """Return the node files of a folder by node; yield what is wrong with the others."""
+    files: dict[int, NodeFile] = {}
+    for place in node_folders(path):
+        try:
+            file = NodeFile.read(place / "node.toml")
+        except LevywalkError as error:
+            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
+            continue
+        if place.name != f"node-{file.id}":
+            yield Finding(
+                FindingLevel.PROBLEM,
+                f"{place}/node.toml is of node {file.id}",
+                "put each file into its own folder",
+            )
+            continue
+        files[file.id] = file
+    return files
 
 
 def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:
@@ -335,7 +341,7 @@ def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
 
 
 def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
-    """Say what the nodes' budgets of privacy have spent, and for whom."""
+    """Say what the nodes' privacy budgets have spent, and for whom."""
     each = f", {told['updates_at_cap_of_token']:,} for each token" if "tokens" in told else ""
     yield Finding(
         FindingLevel.OK,
@@ -398,7 +404,7 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     for u, edge in about["edges"].items():
         avoided = about.get("refused", {}).get(u, {}).get("avoided", False)
         if not edge["up"] and int(u) not in down and not avoided:
-            why = edge.get("why") or "its ends have not agreed yet"
+            why = edge.get("why") or "its two nodes have not agreed on it yet"
             yield Finding(
                 FindingLevel.WARNING,
                 f"the edge from node {one.id} to node {u} is down: {why}",

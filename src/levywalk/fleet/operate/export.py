@@ -140,9 +140,9 @@ def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool)
         raise FleetProblem(
             f"{said}the model has diverged: update {best.token.diverged_at:,} would have "
             "overflowed, and "
-            "the model is the last finite one before it, which is of no use; create a new fleet "
-            "with a smaller --step-size (theory is stable), or write this model all the same with "
-            "--force"
+            "the model is the last finite one before it, which is useless; create a new fleet "
+            "with a smaller --step-size (theory is stable), or write this model nevertheless "
+            "with --force"
         )
     return fleet.fetched(best)
 

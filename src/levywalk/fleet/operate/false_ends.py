@@ -21,7 +21,7 @@ Place = tuple[Epoch, int]  # an epoch, and a hand-off in it
 
 class FalseEnd(NamedTuple):
     """Why the end of the walk at a node is not the end, and whether a guardian must have lied:
-    honest ones never give rise to an end from which the walk goes on in the same epoch.
+    honest ones never sign an end after which the walk continues in the same epoch.
     """
 
     why: str
@@ -41,8 +41,8 @@ def false_ends(views: Sequence[NodeView]) -> dict[int, FalseEnd]:
         if later is not None:
             lied = any(mine < place and place[0] == mine[0] for place, _ in reached)
             why = (
-                f"node {one.id} has an end of the walk at update {final['step']:,} that is not the "
-                f"end, since {later[1]}; it gives this up once it hears from the holder"
+                f"node {one.id} takes the walk to be over at update {final['step']:,}, which is "
+                f"false, because {later[1]}; it corrects this as soon as it hears from the holder"
             )
             wrong[one.id] = FalseEnd(why + "; a guardian has lied" * lied, lied)
     return wrong
@@ -65,7 +65,7 @@ def disputed_ends(views: Sequence[NodeView]) -> set[int]:
 
 
 def _reached(one: NodeView) -> Iterator[tuple[Place, str]]:
-    """Yield how far the walk came, as a node's disk tells."""
+    """Yield how far the walk came, according to a node's disk."""
     if one.about.get("fenced"):
         return
     held, guarded, final = one.about["held"], one.about["guarded"], _final(one)

@@ -74,7 +74,7 @@ class NodeView(NamedTuple):
 
     @property
     def spent(self) -> int | None:
-        """How many updates its budget of privacy has spent for the token that this is about; None
+        """How many updates its privacy budget has spent for the token that this is about; None
         if that is not known.
         """
         return None if self.unreached is not None else self.about.get("spent")
@@ -360,7 +360,7 @@ def _waits(
             yield f"node {one.id} {one.about['waits']}"
     for one in views:
         if one.unreached is not None:
-            yield f"node {one.id} has not answered, and this is without it: {one.unreached}"
+            yield f"node {one.id} has not answered, so this does not include it: {one.unreached}"
     known = {one.id: one for one in views if one.unreached is None}
     if not begun and not any(one.tokens for one in views):
         yield "the walk has not started"

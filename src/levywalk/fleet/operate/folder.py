@@ -466,7 +466,7 @@ def _begin_at(file: NodeFile, until: float, say: Say) -> bool:
             control.ask(file.state, "begin")
             return True
         say(f"{len(down)} edges are not up yet")
-    why = about["edges"][down[0]].get("why") or "its two ends have not agreed yet"
+    why = about["edges"][down[0]].get("why") or "its two nodes have not agreed on it yet"
     raise FleetProblem(
         f"the walk cannot start: the edge from node {file.id} to node {down[0]} is not up: {why}"
     )

@@ -7,7 +7,7 @@ files, and start again when it runs, one after the other; nothing is lost by tha
 tokens, each is told the same size, signed for its own name of the run.
 
 Nodes may be killed meanwhile, and so may the command. The folder appears in one step
-(`newcomer.py`), and everything after that may be done twice: the same command, typed again, goes on
+(`newcomer.py`), and everything after that may be done twice: the same command, run again, resumes
 where it stopped.
 """
 
@@ -129,7 +129,7 @@ def join(
         else:
             number, before = left
             check_same(fleet.path, number, before, wish)
-            say(f"node {number} has not finished joining: going on")
+            say(f"node {number} has not finished joining: resuming")
         try:
             return _finish(FleetFolder.open(fleet.path), number, wish, timeout, say)
         except FleetProblem as error:
@@ -296,11 +296,11 @@ def _tell(fleet: FleetFolder, nodes: list[int], sizes: list[FleetSize]) -> list[
     all. Others learn it from the newcomer or from their neighbours.
     """
     told = []
-    words = [size._asdict() | {"signature": size.signature.hex()} for size in sizes]
+    orders = [size._asdict() | {"signature": size.signature.hex()} for size in sizes]
     for v in nodes:
         try:
-            for one, word in zip(fleet.each, words, strict=True):
-                one.ask(v, "size", **word)
+            for one, order in zip(fleet.each, orders, strict=True):
+                one.ask(v, "size", **order)
             told.append(v)
         except (control.NoAnswer, InvalidParameter):
             continue  # it does not run any more, or is fenced

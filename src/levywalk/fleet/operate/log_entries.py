@@ -91,7 +91,7 @@ class FolderReports:
 
 
 def follow(new: Callable[[], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Yield all lines, and then new ones as they are written, for ever."""
+    """Yield all lines, and then new ones as they are written, without end."""
     while True:
         yield from new()
         time.sleep(_PAUSE)

@@ -28,8 +28,8 @@ def _other(about: dict[str, Any]) -> int:
 
 
 def _budget(about: dict[str, Any]) -> str:
-    """Return whose budget of privacy a report is about; several tokens share that of a node."""
-    return f"its {'share of its ' if 'token' in about else ''}budget of privacy"
+    """Return whose privacy budget a report is about; several tokens share that of a node."""
+    return f"its {'share of its ' if 'token' in about else ''}privacy budget"
 
 
 def _began(about: dict[str, Any]) -> str:
@@ -101,8 +101,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"{a['why']}" + ("; avoids that node from now on" if a["avoided"] else "")
     ),
     "forgiven": lambda a: (
-        f"node {_other(a)}, whose models were refused, may take part again: the operator has said "
-        "so"
+        f"node {_other(a)}, whose models were refused, may take part again, by the operator's order"
     ),
     "revived": lambda a: (
         f"continues from its copy of step {a['step']} of {named(a['epoch'])}, by the operator's "
@@ -116,8 +115,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         + ("" if a["lost"] < 0 else f" (node {a['lost']})")
     ),
     "budget begins": lambda a: (
-        f"begins with an empty disk: {count(a['spent'], 'update')} of {a['cap']:,} of "
-        f"{_budget(a)} count as spent"
+        f"begins with an empty disk: {a['spent']:,} of the {a['cap']:,} updates of {_budget(a)} "
+        "count as spent"
     ),
     "budget spent": lambda a: (
         f"has spent {_budget(a)}, {count(a['updates'], 'update')}, and passes the model on"
@@ -133,26 +132,27 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
         f"node {_other(a)} has signed both that the model was released and that it was not, at "
-        f"hand-off {a['seq']} of {named(a['epoch'])}: nothing is taken from it any more"
+        f"hand-off {a['seq']} of {named(a['epoch'])}: nothing from it is accepted any more"
     ),
     "false link": lambda a: (
-        f"✗ node {a['node']} has signed that the walk branched at hand-off {a['seq']}, and the "
-        f"model is here: continues in a higher epoch than {named(a['epoch'])}"
+        f"✗ node {a['node']} has signed that the walk branched at hand-off {a['seq']}, but the "
+        f"model is still here: continues in a higher epoch than {named(a['epoch'])}"
     ),
     "false end": lambda a: (
         f"✗ node {a['guardian']} has signed that the walk was over at hand-off {a['seq']} of "
-        f"{named(a['epoch'])}, and the model is here: continues in a higher epoch"
+        f"{named(a['epoch'])}, but the model is still here: continues in a higher epoch"
     ),
     "no end": lambda a: (
-        f"the walk was not over after {a['step']:,} updates, at hand-off {a['seq']} of "
-        f"{named(a['epoch'])}, as a guardian had signed: takes part again, and archives that model"
+        f"a guardian had signed that the walk was over after {a['step']:,} updates, at hand-off "
+        f"{a['seq']} of {named(a['epoch'])}, which was false: takes part again, and archives that "
+        "model"
     ),
     "let in again": lambda a: (
-        f"node {_other(a)}, which had lied, may take part again: the operator has said so"
+        f"node {_other(a)}, which had lied, may take part again, by the operator's order"
     ),
     "size": lambda a: f"the fleet has {a.get('nodes')} nodes now (version {a.get('version')})",
     "revoked": lambda a: (
-        f"node {_other(a)} was revoked by the operator: nothing is taken from it any more"
+        f"node {_other(a)} was revoked by the operator: nothing from it is accepted any more"
     ),
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
     "leaving": lambda a: "is leaving and accepts no model any more",
@@ -210,10 +210,10 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "no longer a neighbour": lambda a: (
         f"node {a['neighbour']} is no longer in the node file: it is treated as gone"
     ),
-    "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
+    "metrics wait": lambda a: f"cannot serve metrics: {a['why']}",
     "operator asks": lambda a: f"answers an operator at {a['host']}: {a['question']}",
     "operator refused": lambda a: f"refuses a question at its operator port: {a['why']}",
-    "orders wait": lambda a: f"cannot answer orders: {a['why']}",
+    "orders wait": lambda a: f"cannot accept the operator's orders: {a['why']}",
     "no step seen": lambda a: (
         f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "
         "status"

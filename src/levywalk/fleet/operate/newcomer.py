@@ -41,7 +41,7 @@ _DATA = (".csv", ".npz")
 
 
 class Wish(NamedTuple):
-    """What the operator has typed: the node that shall join."""
+    """What the operator has typed: the node that is to join."""
 
     neighbours: tuple[int, ...]
     data: Path | None = None  # the file with its samples; None if only its owner has them
@@ -239,7 +239,7 @@ def check_wish(fleet: FleetFolder, wish: Wish) -> None:
         )
     if wish.smoothness is not None and wish.data is not None:
         raise InvalidParameter(
-            "smoothness must not be given together with data, which tells it, got "
+            "smoothness must not be given together with data, which determines it, got "
             f"{wish.smoothness!r}"
         )
 

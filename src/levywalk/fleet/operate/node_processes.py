@@ -64,7 +64,7 @@ class Starting:
     start
         Starts the process of a node.
     runs
-        Tells whether a node's process runs.
+        Returns whether a node's process runs.
     """
 
     def __init__(

@@ -80,9 +80,9 @@ def rejoin(
     pardons = [(one, _pardons(one, node, found)) for one, found in lies]
     stopped = fleet.stop(force=True, say=say, nodes=[node])
     kept = _moved_aside(file.state)
-    for one, words in pardons:
-        for told, word in words.items():
-            control.ask(one.files[told].state, "pardon", **word)
+    for one, orders in pardons:
+        for told, order in orders.items():
+            control.ask(one.files[told].state, "pardon", **order)
     if not stopped:
         return Rejoined(kept, started=False, pardoned=bool(lies))
     start_process(fleet.place(node), fleet.log(node))
@@ -109,8 +109,8 @@ def _pardons(fleet: FleetFolder, node: int, lies: Mapping[int, Epoch]) -> dict[i
     key = operators_key(fleet, "let a node in again that has lied")
     found = {}
     for told, epoch in lies.items():
-        word = key.signed(Pardon(node, epoch, b""), fleet.manifest.digest)
-        found[told] = {"node": node, "epoch": list(epoch), "signature": word.signature.hex()}
+        order = key.signed(Pardon(node, epoch, b""), fleet.manifest.digest)
+        found[told] = {"node": node, "epoch": list(epoch), "signature": order.signature.hex()}
     return found
 
 

@@ -1,7 +1,7 @@
 """A fleet whose nodes are elsewhere, as an operator's folder names them.
 
 It is read as a fleet's folder is (`folder.FleetFolder`): the same code judges what nodes answer at
-their operator ports. Nodes that do not answer are named, and the rest is said without them.
+their operator ports. Nodes that do not answer are named, and the answer is given without them.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class RemoteFleet:
         if silent and not partial:
             why = "; ".join(str(one.unreached) for one in silent[:3])
             raise FleetProblem(
-                f"a trace needs the logs of all nodes: {why}. --missing mark goes on without them"
+                f"a trace needs the logs of all nodes: {why}. --missing mark continues without them"
             )
         missing = {one.id for one in silent}
         return {v: RemoteLog(self._doors[v], self.manifest) for v in self.nodes if v not in missing}

@@ -78,14 +78,14 @@ def revive(
         )
     best = _chosen(fleet, views, force=force)
     reached = max([best.step, *(step for one in views for step in _steps(one))])
-    word = _signed_word(fleet, views, best)
+    order = _signed_order(fleet, views, best)
     done = fleet.ask(
         best.node,
         "revive",
         line=best.line,
-        counter=word.epoch.counter,
-        digest=word.digest.hex(),
-        signature=word.signature.hex(),
+        counter=order.epoch.counter,
+        digest=order.digest.hex(),
+        signature=order.signature.hex(),
         over=force,
     )
     for _ in looks(time.monotonic() + timeout):
@@ -100,7 +100,7 @@ def revive(
     )
 
 
-def _signed_word(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
+def _signed_order(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
     """Return the operator's signed order to continue from a node's copy, above all epochs that are
     known here.
     """

@@ -35,16 +35,16 @@ def revoke(fleet: FleetFolder, node: int) -> RevokedNode:
             f"node must be from 0 to {fleet.manifest.nodes - 1}, as the manifest says, got {node}"
         )
     key = operators_key(fleet, "revoke a node")
-    words = []  # one for each token, whose epochs are its own
+    orders = []  # one for each token, whose epochs are its own
     for one in fleet.each:
         blank = Revocation(node, winning_epoch(one.node_views()), b"")
-        words.append((one, key.signed(blank, one.manifest.digest)))
+        orders.append((one, key.signed(blank, one.manifest.digest)))
     told, down, objections = [], [], []
     for v in fleet.ids:
         try:
-            for one, word in words:
+            for one, order in orders:
                 one.ask(
-                    v, "revoke", node=node, epoch=list(word.epoch), signature=word.signature.hex()
+                    v, "revoke", node=node, epoch=list(order.epoch), signature=order.signature.hex()
                 )
             told.append(v)
         except control.NoAnswer:

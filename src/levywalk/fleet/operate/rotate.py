@@ -96,7 +96,7 @@ def taken(fleet: FleetFolder, node: int, timeout: float = 0.0) -> bool:
                 return False
         except InvalidParameter as error:
             raise FleetProblem(
-                f"node {node} refuses its new keys: {error}; it goes on with the present ones"
+                f"node {node} refuses its new keys: {error}; it continues with the present ones"
             ) from None
         else:
             return True

@@ -45,8 +45,8 @@ def scrubbed(files: Iterable[NodeFile], manifest: Manifest) -> Iterator[Finding]
             yield Finding(
                 FindingLevel.PROBLEM,
                 f"node {file.id}: {which} of its log cannot be read ({one.why})",
-                "the walk goes on, and levywalk fleet trace leaves these lines out; check the disk "
-                "and the memory of that machine",
+                "the walk continues, and levywalk fleet trace leaves these lines out; check the "
+                "disk and the memory of that machine",
             )
     if not bad:
         said = f"{count(lines, 'line')} of the logs are whole" if lines else "the logs are empty"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def able_to_continue(views: Sequence[NodeView], winner: Epoch) -> list[int]:
-    """Return the nodes from whose disks the walk goes on by itself once they run: one that holds
+    """Return the nodes from whose disks the walk continues by itself once they run: one that holds
     the model, guards it with an empty register, or has it prepared and another one has its
     certificate.
     """

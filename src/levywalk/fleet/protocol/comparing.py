@@ -3,11 +3,11 @@
 
 The holder shows the guardian the token that is to be released. If its model is refused, the
 guardian writes *regenerated* into its register, as if the holder were silent, and its copy goes on
-in a new epoch. Who opens an epoch shows its new guardian the token that it was given (`given`); if
-the new one cannot have come of it, it is not guarded. After ``avoid_after`` refusals a guardian
-avoids the sender: it takes down the edge to it and leaves it down, so that no token goes there and
-no copy is guarded there, and it takes no token from it and guards none for it. No node accepts
-another node's refusals, so a false one changes nothing but what its maker does.
+in a new epoch. A node that opens an epoch shows its new guardian the token that it was given
+(`given`); if the new token cannot be a result of that one, it is not guarded. After ``avoid_after``
+refusals a guardian avoids the sender: it takes down the edge to it and leaves it down, so that no
+token goes there and no copy is guarded there, and it takes no token from it and guards none for it.
+No node accepts another node's refusals, so a false refusal affects only the node that makes it.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ def unsigned_ending(guardian: int, token: Token, right: Right) -> Ending:
 
 
 def went_on(end: Ending, release: Certificate) -> bool:
-    """Return whether the walk went on from what is said to be its end, if a release is true.
+    """Return whether a release, if it is true, shows that the walk continued after this end.
 
-    Nobody who is honest signs both: registers are written once, and nothing of an epoch is released
+    An honest node never signs both: registers are written once, and nothing of an epoch is released
     after its end.
 
     Examples

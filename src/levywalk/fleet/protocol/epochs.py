@@ -281,7 +281,7 @@ class Epochs(Membership):
         self._put("known", Known(epoch, base, link))
 
     def _archive_final(self, by: Epoch, base: int) -> None:
-        """Archive the final token, because the walk goes on in a higher epoch."""
+        """Archive the final token, because the walk continues in a higher epoch."""
         final = self.disk.final
         if final is not None:
             self._lines.append(Archived(final, "final", by, max(0, final.step - base)))
@@ -360,8 +360,8 @@ class Epochs(Membership):
 
 
 def _claims(link: EpochLink) -> list[Opening]:
-    """Return what a link says of how the walk went on: where it branches, and, if its right is the
-    link of the epoch before, where that one does.
+    """Return what a link says about how the walk continued: where it branches, and, if its right is
+    the link of the epoch before, where that one does.
     """
     return [link.opening] if link.right.link is None else [link.opening, link.right.link]
 

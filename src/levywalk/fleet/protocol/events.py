@@ -110,7 +110,7 @@ class Excused(NamedTuple):
 
 class Revive(NamedTuple):
     """The operator says that no node can continue the walk, and that this copy, which is on this
-    node's disk, shall become a new epoch.
+    node's disk, is to become a new epoch.
     """
 
     token: Token

@@ -82,7 +82,7 @@ class Lie(NamedTuple):
     @property
     def weight(self) -> tuple[Epoch, bool]:
         """Of what is known about the lies of one node, the value with the highest weight counts,
-        so that all nodes come to the same, whatever they hear first.
+        so that all nodes come to the same result, whichever they receive first.
         """
         return self.epoch, self.pardon is not None
 

@@ -1,9 +1,9 @@
 """The size of a fleet: how many nodes it has, and the mean L̄ of their smoothness constants.
 
 The manifest has both as they were when the fleet was created: that is version 0. When a node joins,
-the operator signs the next version. Whoever gets it keeps it and tells its neighbours, which tell
-theirs; an older version is never taken again. A token carries the version of its last visit, and
-a node takes a token only if it has that version or a later one.
+the operator signs the next version. A node that receives it keeps it and sends it to its
+neighbours, which send it to theirs; an older version is never accepted again. A token carries the
+version of its last visit, and a node accepts a token only if it has that version or a later one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What makes a node holder or guardian is signed by another node, and has the hash of a token: a
 release, the link that names it as the first guardian, or the operator's order. The node keeps that
-token, as it was, for as long as it holds or guards what came of it. If it opens an epoch, it shows
-it to the new guardian, which so has something to compare with (`update_check.refuses_opening`).
+token, as it was, for as long as it holds or guards a result of it. If it opens an epoch, it shows
+that token to the new guardian, which can then compare (`update_check.refuses_opening`).
 """
 
 from __future__ import annotations

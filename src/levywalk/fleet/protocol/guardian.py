@@ -95,7 +95,7 @@ class Guardian(Comparing):
         return guarded.register
 
     def _withdraw(self, sender: int, message: Withdraw, now: float) -> None:
-        """Release the holder's choice never, unless it was released before."""
+        """Never release the holder's choice, unless it was released before."""
         guarded = self._asked(sender, message.epoch, message.seq, now)
         if guarded is None:
             return

@@ -85,7 +85,7 @@ class HandOff(Remembering):
     """
 
     def _go_on(self, now: float) -> None:
-        """Send every message again that still needs an answer, or continue to work."""
+        """Send every message that still needs an answer again, or continue to work."""
         held, guarded = self.disk.held, self.disk.guarded
         self.retry_at = float("inf")
         waits = False
@@ -167,7 +167,7 @@ class HandOff(Remembering):
         return seconds > self.terms.dead_after or node in self.not_taken
 
     def _asked_too_long(self, now: float) -> bool:
-        """Return whether the next node had time enough to answer, even on a slow line.
+        """Return whether the next node has had enough time to answer, even on a slow line.
 
         It may say that it lives, and not answer; one that has started again, and waits for its
         neighbours, refuses after ``dead_after``.

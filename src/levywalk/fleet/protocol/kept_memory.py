@@ -119,7 +119,7 @@ class KeptMemory(NamedTuple):
         return self._replace(entries=tuple(chain[-depth - 1 :]), dropped=dropped)
 
     def with_loss(self, node: int, disk: bytes) -> KeptMemory:
-        """Return it with the loss of a neighbour's disk, which may have been believed lost before.
+        """Return it with the loss of a neighbour's disk, which may have been taken for lost before.
 
         Examples
         --------

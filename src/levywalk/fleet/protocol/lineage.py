@@ -53,7 +53,7 @@ class MemoryLoss(NamedTuple):
 
     @classmethod
     def of(cls, node: int, disk: bytes, before: int = 0) -> MemoryLoss:
-        """Return the loss of a disk; ``before`` counts how often it was believed lost before, and
+        """Return the loss of a disk; ``before`` counts how often it was taken for lost before, and
         came back.
         """
         found = hashlib.blake2b(b"%d|%d|" % (node, before) + disk, digest_size=8).digest()
@@ -98,7 +98,7 @@ class Lineage(NamedTuple):
         """Return the lineage of a token that begins a new epoch after so many decisions.
 
         If there are too many ancestors, the oldest is left out. If memories of it could still
-        count, nobody can judge them any more, and the next visit begins a new generation.
+        count, no node can tell whether they do, and the next visit begins a new generation.
         """
         if hops <= max((one.hops for one in self.ancestors), default=0):
             return self  # no decision was made in the parent

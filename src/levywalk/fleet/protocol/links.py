@@ -2,10 +2,10 @@
 
 A link names the epoch and its parent, the hand-off, the step and the hash of the token at which it
 branches, and the first guardian. The node that opens the epoch signs it; it is part of the epoch's
-own number (`Epoch.node`). A link also carries a `Right`: one statement that was signed by somebody
-else and made the signer the guardian or the holder of the parent. So one liar cannot make a link,
-and the size of a link is constant: the right's own right is left out, since whoever signed it, or
-acted on it, has checked that.
+own number (`Epoch.node`). A link also carries a `Right`: one statement that another node signed and
+that made the signer the guardian or the holder of the parent. So one liar cannot make a link, and
+the size of a link is constant: the right's own right is left out, since whoever signed it, or acted
+on it, has checked that.
 
 =================  =========================================================================
 kind               what a stranger accepts

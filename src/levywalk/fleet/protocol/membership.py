@@ -33,7 +33,9 @@ class Membership(Witnesses):
         )
 
     def _end_name(self) -> bytes:
-        """Return by what nodes tell which end of the walk they know; empty if it is not over."""
+        """Return the name by which nodes compare which end of the walk they know; empty if it is
+        not over.
+        """
         end = self.disk.end
         return b"" if end is None else end.digest[:8]
 

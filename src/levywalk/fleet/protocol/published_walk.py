@@ -67,7 +67,7 @@ class PublishedWalk:
         The number of nodes without data, which pass the model on. If there are some, the memory of
         a token begins with the number of passes since the last update.
     check
-        What guardians compare before a model goes on; None if they compare nothing.
+        What guardians compare before a model continues; None if they compare nothing.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class PublishedWalk:
 
     @property
     def detector(self) -> BoundDetector | None:
-        """What tells that the model has settled."""
+        """What detects that the model has settled."""
         return self.method.detector
 
     @cached_property

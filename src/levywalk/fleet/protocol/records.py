@@ -100,7 +100,7 @@ class Own(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """What a node's budget of privacy has spent: how many releases of its data it has made.
+    """What a node's privacy budget has spent: how many releases of its data it has made.
 
     It never falls. It does not belong to a token: one that is brought back, in whatever epoch, does
     not bring back the budget.
@@ -206,7 +206,7 @@ class SilentNeighbour(NamedTuple):
 
 
 class BudgetSpent(NamedTuple):
-    """A log line: with this visit the node's budget of privacy is spent. It makes no further
+    """A log line: with this visit the node's privacy budget is spent. It makes no further
     update, and passes the model on.
     """
 

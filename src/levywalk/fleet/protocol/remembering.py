@@ -3,15 +3,15 @@ it writes; and it asks its neighbours, and answers them, if the walk decides by 
 
 Answers are needed before a decision. The decision is tried; if answers are missing, it leaves no
 trace, the neighbours are asked, and it is made again when they have answered. It is a function of
-the token, the memory, the answers and the key, so nothing is drawn anew. What is asked and answered
-is not on the disk: after a crash neighbours are asked again.
+the token, the memory, the answers and the key, so nothing is drawn again. What is asked and
+answered is not on the disk: after a crash neighbours are asked again.
 
 A neighbour whose edge is down is not asked. One that does not answer within ``dead_after``, or has
 dropped the entry that the token would need, counts as silent: the walk decides without it, and the
 visit's log says so.
 
-What a node's budget of privacy has spent is written with the decision as well, but belongs to the
-node and to no token: it only ever rises.
+What a node's privacy budget has spent is written with the decision as well, but belongs to the
+node and to no token: it never falls.
 """
 
 from __future__ import annotations

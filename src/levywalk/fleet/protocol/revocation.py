@@ -1,13 +1,13 @@
 """Revocations: the operator's signed order that a node takes no part any more.
 
-A node that has the order keeps it and tells its neighbours, which tell theirs. From then on it
-takes no message of the revoked node, and no link that this has signed above the epoch that the
-order names. For its neighbours the node is gone for good, as if the operator had told each of them
-so: if it held the model, its guardian restores it, and if it guarded the model, the holder takes
-another guardian. What it has signed before stays valid, because the present walk may be a result of
-it.
+A node that has the order keeps it and sends it to its neighbours, which send it to theirs. From
+then on it accepts no message of the revoked node, and no link that the revoked node has signed
+above the epoch that the order names. For its neighbours the node is gone for good, as if the
+operator had told each of them so: if it held the model, its guardian restores it, and if it guarded
+the model, the holder takes another guardian. What it has signed before stays valid, because the
+present walk may be a result of it.
 
-A revocation cannot be undone: a node that shall take part again needs a new fleet.
+A revocation cannot be undone: a node that is to take part again needs a new fleet.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ def token_of(line: Line, published: PublishedWalk) -> Token | None:
     """Return the token that a line of a log contains, or None.
 
     An archived token is whole; one that was wrongly said to be the final one is none. A recorded
-    model lacks what else travels with the model; the hash over the hand-offs begins anew. If nodes
+    model lacks what else travels with the model; the hash over the hand-offs begins again. If nodes
     keep memory, the copy begins a new memory generation: it carries what the first token carries,
-    and what nodes remember counts as empty. If only the token has memory, a recorded model is of no
-    use.
+    and what nodes remember counts as empty. If only the token has memory, a recorded model cannot
+    be used.
 
     Examples
     --------

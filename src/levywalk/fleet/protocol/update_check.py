@@ -12,8 +12,8 @@ as long as γ_t λ ≤ 2; beyond, the recursion of `UpdateCheck.limit` grows acc
 an update (a spent budget) moves nothing, so the bound holds for it as well. The norm of Z is above
 its quantile with at most the probability that was asked for.
 
-Who opens an epoch shows the token as it was given to it (`levywalk.fleet.protocol.given`): another
-node has signed its hash, so the new guardian has something to compare with.
+A node that opens an epoch shows the token as it was given to it (`levywalk.fleet.protocol.given`):
+another node has signed its hash, so the new guardian has something to compare with.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ anything. So a guardian takes every message of such a node for a sign that its h
 restarts do not add up to the silence after which it restores the token.
 
 Every message has the sender's start and the number of the write that it depends on. The receiver
-stores the highest in the same transaction as whatever it does because of the message; so what a
-neighbour's disk owes to a write, it can testify. Messages of an earlier start are dropped.
+stores the highest in the same transaction as whatever it does because of the message; so a
+neighbour knows about every write that its own disk depends on. Messages of an earlier start are
+dropped.
 
 All this is off for a node whose start had no random number (`Start`), as in the model checker.
 """
@@ -73,7 +74,9 @@ class Witnesses(NodeState):
         return "" if self.disk.starts is None else self.disk.starts.fenced
 
     def go_on_waiting(self, before: Witnesses) -> None:
-        """Wait for the same answers as a state machine that is given up in the same process."""
+        """Wait for the same answers as the state machine that this one replaces in the same
+        process.
+        """
         self.awaited, self.ungreeted = before.awaited, before.ungreeted
         self.postponed, self.started_at = before.postponed, before.started_at
 
@@ -222,7 +225,7 @@ class Witnesses(NodeState):
 
     def _had_a_disk(self, sender: int) -> None:
         """A neighbour knows an earlier disk of this node: if this one was said to be the first, and
-        to have a whole budget of privacy, that is not so, and the budget counts as spent.
+        to have a whole privacy budget, that is not so, and the budget counts as spent.
         """
         spent = self.disk.spent or Spending(0, first=True)
         if self.site.counts and spent.first:
@@ -270,7 +273,7 @@ class Witnesses(NodeState):
 
     def _declared_gone(self, node: int, now: float) -> None:
         """The operator says that a neighbour will never come back: its answer is not awaited, and
-        the node goes on without it, as soon as it may act.
+        the node continues without it, as soon as it may act.
         """
         if self.disk.starts is None or node not in self.disk.edges:
             if node in self.disk.edges and node not in self._known_losses():
@@ -299,7 +302,7 @@ class Witnesses(NodeState):
         return {loss.node for loss in (self.disk.memory or NOTHING_KEPT).losses}
 
     def _settle_debts(self, now: float) -> None:
-        """Go on without the neighbours of which the operator has said so."""
+        """Continue without the neighbours that the operator has declared gone."""
         for node, seen in list(self.sightings.items()):
             if seen.owed:
                 self._see_neighbour(node, seen._replace(owed=False))

@@ -6,7 +6,7 @@ to ``model`` and, as far as the log records them, ``trace``; the local loss and 
 node are in that to ``status``. The one order is ``revive``, and it needs the operator's signature
 besides.
 
-Disks are read in threads, two at a time, so that the walk goes on meanwhile.
+Disks are read in threads, two at a time, so that the walk continues meanwhile.
 """
 
 from __future__ import annotations

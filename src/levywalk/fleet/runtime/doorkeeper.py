@@ -93,11 +93,11 @@ class Doorkeeper:
     async def watch(
         self, links: int, neighbours: Collection[Address | None], report: Callable[[str], None]
     ) -> None:
-        """Look again and again: more often while there are many connections."""
+        """Look repeatedly: more often while there are many connections."""
         while True:
             crowded = self.crowded(links)
             if crowded and (closed := self.look(neighbours)):
-                report(f"{closed} connections that had not proved who they are were too many")
+                report(f"too many connections: closed {closed} that had not proved who they are")
             await asyncio.sleep(_OFTEN if crowded else _SELDOM)
 
     def look(self, neighbours: Collection[Address | None]) -> int:

@@ -48,7 +48,7 @@ class FewConnections:
     limit
         How many bytes of a connection are read ahead.
     report
-        Is told when connections cannot be accepted.
+        Called when connections cannot be accepted.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ class FrameBudget:
 async def say_first(call: Call, node: int, frame: bytes) -> None:
     """Send the first frame, for which gRPC connects to the other end.
 
-    This must not take for ever: the neighbour would be out of reach until this node starts again.
+    This must not take too long: the neighbour would be out of reach until this node starts again.
     """
     try:
         async with asyncio.timeout(_CONNECT):

@@ -63,11 +63,11 @@ _ABOUT = {
     "local_loss": ("gauge", "This node's own loss of the last model that it received."),
     "privacy_updates_spent": (
         "gauge",
-        "Updates that this node's budget of privacy has spent; of several tokens, for each.",
+        "Updates that this node's privacy budget has spent; of several tokens, for each.",
     ),
     "privacy_updates_cap": (
         "gauge",
-        "Updates that this node's budget of privacy allows; of several tokens, for each.",
+        "Updates that this node's privacy budget allows; of several tokens, for each.",
     ),
     "privacy_epsilon_spent": ("gauge", "Epsilon that this node has spent, for all tokens."),
     "privacy_epsilon_cap": ("gauge", "Epsilon that this node never exceeds, for all tokens."),

@@ -147,13 +147,13 @@ class Orders:
         why = self.runner.manifest.published.refuses(token)
         if why is not None:
             raise InvalidParameter(f"the copy of node {self.process.file.id} is not valid: {why}")
-        word = _word(asked, token, self.process.file.id)
-        if word.digest != token.digest():
+        order = _revival_order(asked, token, self.process.file.id)
+        if order.digest != token.digest():
             raise InvalidParameter(
-                f"the copy of node {self.process.file.id} has changed meanwhile: look again"
+                f"the copy of node {self.process.file.id} has changed in the meantime: try again"
             )
         before = disk.held
-        done = self._ordered(Revive(token, word, over=over))
+        done = self._ordered(Revive(token, order, over=over))
         if self.runner.node.disk.held is before:
             raise InvalidParameter(
                 f"node {self.process.file.id} does not accept the operator's order: it is not "
@@ -279,7 +279,7 @@ def _about_node(asked: dict[str, Any], what: str) -> tuple[int, Epoch, bytes]:
     return number, Epoch(*place), bytes.fromhex(signature)
 
 
-def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
+def _revival_order(asked: dict[str, Any], token: Token, node: int) -> Certificate:
     """Return what the operator has signed, from a request to revive a copy."""
     counter, digest, signature = (asked.get(key) for key in ("counter", "digest", "signature"))
     if (

@@ -1,4 +1,4 @@
-"""What a node's disk tells besides its present state: the log's lines that are not visits, the last
+"""What a node's disk says besides its present state: the log's lines that are not visits, the last
 visit, and copies of the model that the node does not use itself.
 
 The commands read it from a folder, and the operator port of a node from its own.

@@ -23,7 +23,7 @@ class PeerFiles:
     state
         The node's state folder.
     log
-        Is told of what could not be written: the path, and why.
+        Called with what could not be written: the path, and why.
     """
 
     def __init__(self, state: Path, log: Callable[[Path, str], None]) -> None:

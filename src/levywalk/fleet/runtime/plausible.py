@@ -1,8 +1,8 @@
 """Refuse messages with impossible counters, and too many new epochs from one neighbour.
 
-Counters only grow, so a false one would stay for ever. A new epoch makes a node archive the models
-of older ones, so epochs without end would fill its disk. To refuse a message is always safe: for
-the protocol it is a message that was lost.
+Counters only grow, so a false one would stay permanently. A new epoch makes a node archive the
+models of older ones, so epochs without end would fill its disk. To refuse a message is always safe:
+for the protocol it is a message that was lost.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class EpochBudget:
             return None  # no other message brings about an epoch
         epoch = _epoch(message)
         if epoch > disk.known.epoch and self.exhausted(node):
-            return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
+            return f"epoch {tuple(epoch)} comes too soon: at most {self.burst} new epochs at once"
         return None
 
     def exhausted(self, node: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a node's budget of privacy has spent, in ε, for the status, the metrics and the doctor.
+"""What a node's privacy budget has spent, in ε, for the status, the metrics and the doctor.
 
 The accountant is plain composition: a node of a fleet sees more than a simulation's observer (a
 hash of models that it has not seen, and the guardian's older copy), so no other bound holds here

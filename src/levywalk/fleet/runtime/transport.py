@@ -126,7 +126,7 @@ _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
 
 
 class LinkListener(Protocol):
-    """Is told what happens on the links."""
+    """Called with what happens on the links."""
 
     def opened(self, node: int, hello: Hello) -> None:
         """A link is open, and the other end has sent its hello."""

@@ -37,7 +37,7 @@ def alerts(dead_after: float) -> list[Alert]:
             f"min by (token) (levywalk_stalled) == 1 {not_over}",
             "1m",
             "critical",
-            "The walk has stopped: no node that answers has seen a step for long.",
+            "The walk has stopped: no node that answers has seen a step for a long time.",
             "levywalk fleet status DIR says why, and which command continues the walk.",
         ),
         Alert(
@@ -86,7 +86,7 @@ def alerts(dead_after: float) -> list[Alert]:
             "5m",
             "warning",
             f"{node} is connected to {{{{ $value }}}} neighbours only.",
-            "levywalk fleet doctor DIR looks at the edges.",
+            "levywalk fleet doctor DIR checks the edges.",
         ),
         Alert(
             "ModelRestored",
@@ -102,7 +102,7 @@ def alerts(dead_after: float) -> list[Alert]:
             "1m",
             "warning",
             f"{node} waits after an error, such as a full disk.",
-            "levywalk fleet logs DIR --node {{ $labels.node }} has the error.",
+            "levywalk fleet logs DIR --node {{ $labels.node }} shows the error.",
         ),
         Alert(
             "CertificateExpires",
@@ -125,7 +125,7 @@ def alerts(dead_after: float) -> list[Alert]:
             "levywalk_privacy_updates_spent >= levywalk_privacy_updates_cap",
             "0s",
             "warning",
-            f"{node} has spent its budget of privacy, or its share for one of several tokens, and "
+            f"{node} has spent its privacy budget, or its share for one of several tokens, and "
             "passes that model on without updates.",
             "levywalk fleet status DIR says how many nodes still make updates.",
         ),

@@ -1,4 +1,4 @@
-"""The file that says what a node's budget of privacy has spent before it has a disk.
+"""The file that says what a node's privacy budget has spent before it has a disk.
 
 A node counts on its disk what its budget has spent. An empty disk may be that of a new node, or of
 one that has lost its disk, and then nobody knows the count. So an empty disk alone counts as a

@@ -10,7 +10,8 @@ its own data.
     DIR/operator/         with an operator port: what an operator elsewhere needs
     DIR/x0.safetensors    the first model of a user's own problem, also where the walk begins
 
-`read_fleet.fleet_of` reads such a folder.
+`read_fleet.fleet_of` reads such a folder. `create` is long because each option is a parameter with
+a description of its own.
 """
 
 from __future__ import annotations

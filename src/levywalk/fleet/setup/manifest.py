@@ -89,8 +89,8 @@ class Manifest:
         The loss of a sample, the ridge and the first model; loss and x0 are None if ``code`` is
         given.
     operator
-        The public key with which the operator signs the word that revives a walk; None if there
-        is none, and then nobody can.
+        The public key for the signed order with which the operator revives a walk; None if there is
+        none, and then nobody can.
     starts, token_number
         The nodes where several tokens start; empty for one token. Which token this is: see
         `of_token`.

@@ -122,7 +122,7 @@ def read_vector(top: Fields) -> tuple[int, int, Floats, ModelArrays | None, None
 
 
 class _AnyShard(GeneralizedLinear):
-    """The problem of any node, as far as a manifest tells: its loss and its dimension."""
+    """The problem of any node, as far as a manifest describes it: its loss and its dimension."""
 
     def __init__(self, loss: Loss, dim: int) -> None:
         self.sample_loss, self.dim = loss, dim

@@ -92,20 +92,20 @@ def check_real_privacy(
     >>> private = lw.Privacy(clip=1.0, noise=1.0)
     >>> check_real_privacy(private, shared_key=True)
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: shared_key does not go with privacy on real nodes: ...
+    levywalk.errors.InvalidParameter: shared_key cannot be used with privacy on real nodes: ...
     """
     if privacy is None or not privacy.hides:
         return  # without noise nothing is private
     if shared_key:
         raise InvalidParameter(
-            f"{typed('shared_key', '--shared-key')} does not go with privacy on real nodes: it is "
-            "for tests, and everybody who knows the seed could predict the walk; leave it out"
+            f"{typed('shared_key', '--shared-key')} cannot be used with privacy on real nodes: it "
+            "is for tests, and everybody who knows the seed could predict the walk; leave it out"
         )
     if containers:
         raise InvalidParameter(
-            f"{typed('deploy', '--for compose and --for kubernetes')} does not go with privacy: a "
-            "container gets its configuration anew at each start, so a node whose volume is lost "
-            "could not tell that its budget was spent; use "
+            f"{typed('deploy', '--for compose and --for kubernetes')} cannot be used with privacy: "
+            "a container gets its configuration again at each start, so a node whose volume is "
+            "lost could not tell that its budget was spent; use "
             f"{typed('deploy=None', '--for systemd')}, or no such files"
         )
     if privacy.scores == "released" and not data_here:

@@ -163,8 +163,8 @@ def bound_check(
         )
     if published.detector is not None:
         raise InvalidParameter(
-            f"{_option()} does not go with a detector, whose averages travel with the model and "
-            "have no bound; use "
+            f"{_option()} cannot be used with a detector, whose averages travel with the model "
+            "and have no bound; use "
             + typed("stop='steps' and a design", "--stop steps and a design")
             + " that does not switch"
         )
@@ -174,8 +174,8 @@ def bound_check(
     )
     if ridge > 0.0 and weighted:
         raise InvalidParameter(
-            f"{_option()} does not go with a ridge and a weighted design: the ridge's part of an "
-            f"update is weighted and not clipped, got ridge = {ridge:g} and design "
+            f"{_option()} cannot be used with a ridge and a weighted design: the ridge's part of "
+            f"an update is weighted and not clipped, got ridge = {ridge:g} and design "
             f"{phase.walk.name}; use {typed('ridge=0', '--ridge 0')} or "
             + typed("lw.unif_rw()", "--design unif_rw")
         )

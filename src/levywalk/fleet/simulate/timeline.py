@@ -130,7 +130,7 @@ def stuck(virtual: VirtualFleet) -> str:
     if not runs:
         return "no node runs"
     if any(virtual.machines[v].disk["final"] is not None for v in runs):
-        return "the walk is over, but some nodes cannot be told: the network is not connected"
+        return "the walk is over, but some nodes cannot learn it: the network is not connected"
     for v, node in ((v, virtual.node(v)) for v in sorted(runs)):
         if node.fenced:
             remedy = typed(

@@ -6,7 +6,7 @@ persists is kept apart from its memory: a kill loses the memory, and a restart b
 Faults happen at given times (`PlannedFault`). Random faults (loss, duplication, torn writes, …) are
 in `levywalk.fleet.checking`.
 
-The fleet, its faults and its result are one file, because none is of use without the others.
+The fleet, its faults and its result are in one file, because each of them needs the others.
 """
 
 from __future__ import annotations

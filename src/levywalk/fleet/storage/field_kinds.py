@@ -59,7 +59,7 @@ class FieldReader:
         self.data, self.at, self.limits, self.get = data, 0, limits, get
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes."""
+        """Read this many bytes."""
         end = self.at + count
         if end > len(self.data):
             raise Malformed("it ends early")

@@ -51,7 +51,7 @@ class Transaction:
 
 
 def file_identity(path: str | Path) -> tuple[int, int]:
-    """Return what tells a file from all others, or nothing if it does not exist."""
+    """Return what distinguishes a file from all others, or nothing if it does not exist."""
     try:
         about = os.stat(path)  # noqa: PTH116 (of a string, which is quick: before every write)
     except OSError:

@@ -38,7 +38,7 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "poison": ("sends false models", {"marker": "P", "color": "#D81B60", "markersize": 9}),
     "regenerated": ("brought back", {"marker": "*", "color": "#FFB300", "markersize": 14}),
     "guardian gone": (
-        "goes on without its guardian",
+        "continues without its guardian",
         {"marker": "P", "color": "#FFB300", "markersize": 10},
     ),
     "finished": ("the end", {"marker": "s", "color": "black", "markersize": 7}),

@@ -177,7 +177,7 @@ def period(P: Any) -> int:
     """Return the period, the greatest common divisor of the lengths of all cycles.
 
     The result is exact and takes one breadth-first search. A chain of period 2 alternates between
-    two groups of nodes for ever. UnifRW on a ring with an even number of nodes and without
+    two groups of nodes without end. UnifRW on a ring with an even number of nodes and without
     self-loops is an example.
 
     Examples

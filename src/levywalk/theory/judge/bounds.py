@@ -175,7 +175,7 @@ def bounds(
     setting = make_setting(network, problem, design, step_size)
     if setting.bound.holders is not None:
         raise InvalidParameter(
-            "bounds are not answered for a network with nodes without data: the theorems count one "
+            "bounds are not known for a network with nodes without data: the theorems count one "
             "move per update; use lw.error_floor or lw.predict"
         )
     steps = checks.integer("steps", steps, low=1)

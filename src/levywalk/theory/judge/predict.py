@@ -102,7 +102,7 @@ class Prediction:
         How the steps were found: "error curve" (the exact recursion of the mean squared error) or
         "limit of small steps".
     trusted, reason
-        Whether the steps can be relied upon, and why or why not; docs/theory.md tells how often
+        Whether the steps can be relied upon, and why or why not; docs/theory.md says how often
         trusted forecasts were right.
 
     Examples
