@@ -43,6 +43,20 @@ def join(*parts: object) -> Markup:
     )
 
 
+def with_commands(text: str) -> list[object]:
+    """Return the parts of a sentence, of which those between backticks are shown as code.
+
+    Examples
+    --------
+    >>> join(*with_commands("Type `ls <a>` & look."))
+    'Type <code>ls &lt;a&gt;</code> &amp; look.'
+    """
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick that is not closed is a backtick
+        return [text]
+    return [tag("code", part) if i % 2 else part for i, part in enumerate(parts)]
+
+
 def embedded(value: Any) -> Markup:
     r"""Return JSON for a script element; nothing in it can end the element.
 

@@ -143,7 +143,6 @@
       }
       if (data.accuracy !== null) {
         make("line", { x1: room.left, x2: width - room.right, y1: y.of(data.accuracy), y2: y.of(data.accuracy), class: "goal" }, body);
-        make("text", { x: width - room.right - 2, y: y.of(data.accuracy) - 5, "text-anchor": "end" }, body, `the accuracy, ${shown(data.accuracy)}`);
       }
       for (const { curve, i } of visible) {
         const group = make("g", { class: "curve", "data-curve": i }, body);
@@ -163,6 +162,9 @@
             make("circle", { cx: x.of(at), cy: place(curve.mean[curve.reached]), r: 6, class: `ring s${look(i)}` }, group);
         }
       }
+      // At the left, where walks that have just begun are far from it, and above the curves.
+      if (data.accuracy !== null)
+        make("text", { x: room.left + 4, y: y.of(data.accuracy) - 5 }, body, `the accuracy, ${shown(data.accuracy)}`);
       if (!visible.length) make("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, root, "no design is shown; choose one above");
       const cross = make("g", {}, root);
       if (old) old.replaceWith(root); else plot.prepend(root);

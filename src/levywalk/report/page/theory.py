@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from levywalk.report.page.markup import Markup, section, tag
+from levywalk.report.page.markup import Markup, section, tag, with_commands
 from levywalk.trace import Comparison
 from levywalk.trace.tables import percent, whole
 
@@ -34,7 +34,7 @@ def theory_section(results: Comparison, theory: Theory | None) -> Markup:
     """Return the theory as a table beside the measured numbers, or why it is missing."""
     if theory is None:
         return Markup()
-    notes = [tag("p", note, class_="note") for note in theory.notes]
+    notes = [tag("p", *with_commands(note), class_="note") for note in theory.notes]
     if not theory.rows:
         return section("theory", "What theory says", *notes)
     columns: list[tuple[str, Any]] = [
