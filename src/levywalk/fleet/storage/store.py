@@ -486,7 +486,7 @@ class NodeStore(StoreReader):
 def whole(disk: Disk) -> Persist:
     """Return the change that writes a whole disk. It is the first change of a new store."""
     slots = {name: getattr(disk, name) for name in SLOTS}
-    for name in ("memory", "spent", "refusals", "given"):
+    for name in ("memory", "spent", "refusals", "given", "checkpoints"):
         if slots[name] is None:
             del slots[name]  # most fleets have none
     return Persist(slots, ())
