@@ -741,6 +741,31 @@ def test_visits_are_removed_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert store.prune(older_than=3.5 * 86_400.0) == 0
 
 
+@pytest.mark.parametrize("wrong", [0.0, 4e9])
+def test_a_clock_that_was_wrong_makes_no_visit_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    """The clock is wrong for one day, also while the log is pruned, and right again: what is
+    younger stays, and what is older goes.
+    """
+    now = 1e9
+    monkeypatch.setattr(module.time, "time", lambda: now)
+    for day in range(10):
+        now = wrong if day == 5 else 1e9 + 86_400.0 * day
+        with started(tmp_path) as store:
+            store.persist(Persist({}, (visit(2 * day), visit(2 * day + 1))))
+            if day == 5 and not wrong:
+                assert store.prune(older_than=3.5 * 86_400.0) == 0
+    now = 1e9 + 86_400.0 * 7
+    with started(tmp_path) as store:
+        assert store.prune(older_than=3.5 * 86_400.0) == 8
+        assert next(iter(store.lines())).step == 8
+        now += 86_400.0 * 2
+        store.prune(older_than=3.5 * 86_400.0)
+        first = 10 if wrong else 12  # a time in the future does not show that its visits are old
+        assert [line.step for line in store.lines()] == list(range(first, 20))
+
+
 def test_the_log_of_the_database_stays_short(tmp_path: Path) -> None:
     """It is overwritten, which is synced faster than a file that grows."""
     with started(tmp_path) as store:
