@@ -125,6 +125,42 @@ def test_a_node_that_was_away_and_believes_an_old_link_comes_back_to_the_walk() 
     assert lost(virtual) == before
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_a_holder_that_believes_an_old_link_is_replaced_by_its_guardian(released: bool) -> None:
+    """Its disk is new, and has no checkpoints. Its guardian, which has, continues with the copy, or
+    gives the next node the certificate that the holder does not give it any more.
+    """
+    virtual, hands = walking(lw.ring(N), 250, 1.0)
+    former = chances(virtual)
+    begin_epochs(virtual, 2)
+
+    def moves() -> bool:
+        holder = virtual.whose("holder")
+        if holder is None:
+            return False
+        held = virtual.machines[holder].disk["held"]
+        if held.status != HeldStatus.MOVING or held.to == held.guardian:
+            return False
+        guarded = virtual.machines[held.guardian].disk["guarded"]
+        return (guarded.register is not None) == released
+
+    stepped(virtual, moves)
+    holder = virtual.whose("holder")
+    assert holder is not None
+    held = virtual.machines[holder].disk["held"]
+    liar = next(v for v in former if v not in (holder, held.guardian, held.to))
+    link, _ = denial(hands, virtual, liar, former[liar])
+    virtual.node(holder).disk.checkpoints = None
+    virtual._tell(holder, Got(held.to, Fenced(link)))
+    assert virtual.machines[holder].disk["held"] is None
+    passes(virtual, 12.0)
+    finals = [one.disk["final"] for one in virtual.machines]
+    assert None not in finals
+    assert {one.step for one in finals} == {250}
+    assert min(one.base for one in finals) >= held.copied
+    assert counters(virtual) == {link.epoch.counter + 1}
+
+
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("parent", [FIRST, BORN])
 def test_a_start_node_that_begins_again_costs_nothing(parent: Epoch, known: bool) -> None:

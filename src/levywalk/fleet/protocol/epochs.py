@@ -16,7 +16,7 @@ from levywalk.fleet.protocol.checkpoints import (
     branches_at,
 )
 from levywalk.fleet.protocol.ending import went_on
-from levywalk.fleet.protocol.events import Pardoned
+from levywalk.fleet.protocol.events import Pardoned, Silent
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
 from levywalk.fleet.protocol.given import NOTHING_GIVEN
 from levywalk.fleet.protocol.links import (
@@ -119,6 +119,9 @@ class Epochs(Membership):
             false = [claim for claim, _ in denied] + behind
             passed_on = [claim for claim in false if claim.epoch.node != sender]
             self._contest(link, denied, passed_on, now)
+            guarded = self.disk.guarded
+            if passed_on and not self.awaited and guarded is not None and guarded.holder == sender:
+                self._silent(Silent(), now)  # it has accepted the link, and given its token up
         if why is not None:
             self._record("refused", sender=sender, why=why)
         return why is None
@@ -159,6 +162,10 @@ class Epochs(Membership):
                 self._without_guardian(held, now)
             else:
                 self._replace_guardian(held, now, avoid=(liar,))
+
+    def _silent(self, event: Silent, now: float) -> None:
+        """Continue without the holder. `Guardian` knows how."""
+        raise NotImplementedError
 
     def _without_guardian(self, held: Held, now: float) -> None:
         """Continue in a new epoch with another guardian. `HandOff` knows how."""
