@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
 from levywalk.arrays import AnyArray, Floats
+from levywalk.fleet.protocol.checkpoints import Checkpoint, Checkpoints
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
@@ -160,6 +161,8 @@ slots: dict[str, st.SearchStrategy[Any]] = {
         unique_by=lambda one: one.node,
     ).map(lambda senders: Refusals(tuple(sorted(senders)))),
     "given": st.none() | st.lists(tokens, max_size=3).map(lambda found: GivenTokens(tuple(found))),
+    "checkpoints": st.none()
+    | st.lists(st.builds(Checkpoint, epochs, counts), max_size=3).map(Checkpoints().reached),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -230,7 +233,7 @@ def test_bytes_that_were_cut_or_prolonged_are_refused(value: Any, data: st.DataO
         decode(original + data.draw(st.binary(min_size=1, max_size=9)), KEPT, LIMITS)
 
 
-@given(data=st.binary(max_size=400), number=st.integers(0, 45))
+@given(data=st.binary(max_size=400), number=st.integers(0, 46))
 def test_no_bytes_do_harm(data: bytes, number: int) -> None:
     for one in (data, bytes([codec.FORMAT, number]) + data):
         with suppress(Malformed):
@@ -327,13 +330,15 @@ def test_the_format_is_what_it_was() -> None:
     later = {Measured, Starts, StartChain, Revocations, *map(type, (*remembered, *grown))}
     private = (Spending(7, first=True), BudgetSpent(FIRST, 1, 7))
     refused = Refusals((RefusedModels(3, 2, FIRST, 9, True),))
-    later |= {*map(type, private), Refusals, GivenTokens}
+    later |= {*map(type, private), Refusals, GivenTokens, Checkpoints}
     ends = (Lie(None, seal, None, end), Lie(None, seal, Pardon(1, FIRST, b"signature"), end))
     added = [ends, Archived(token, FALSE_END, FIRST, 0)]  # later, to kinds that were there
     assert hashlib.sha256(b"".join(map(encode, added))).hexdigest()[:16] == "20d531e45688ea75"
     given = GivenTokens((token, token._replace(step=8)))
     assert hashlib.sha256(encode(given)[1:]).hexdigest()[:16] == "f5a3529ee1fdc766"
     assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "d736b2764b714d32"
+    went = Checkpoints((Checkpoint(FIRST, 7), Checkpoint(Epoch(1, 2, 3), 9)))
+    assert hashlib.sha256(encode(went)).hexdigest()[:16] == "a47c76e5c01e719b"
     assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "7e544cb361be071d"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "8e305bb276532e39"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +110,61 @@ def test_a_restart_of_the_whole_fleet_does_not_block(live: RunningFleet) -> None
     eventually(lambda: all(confirmed(live, v) for v in range(5)))
     eventually(lambda: live.pulse().step > since)
     assert live.pulse().epoch[0] == 0
+
+
+@pytest.mark.more
+def test_a_flood_of_tls_handshakes_does_not_keep_a_fleet_from_starting_again(
+    live: RunningFleet,
+) -> None:
+    """Strangers without a certificate begin handshakes with all nodes while these start again, and
+    leave half of them as they are. At most some thousands; they end with the test.
+    """
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    files = FleetFolder.open(live.folder).files
+    doors = [(one.listen.split(":")[0], int(one.listen.split(":")[1])) for one in files.values()]
+    over, tries = threading.Event(), []
+
+    def knocks(first: int) -> None:
+        kept: list[socket.socket] = []
+        for i in range(first, first + 2000):
+            if over.is_set():
+                break
+            try:
+                line = socket.create_connection(doors[i % len(doors)], 2.0)
+            except OSError:
+                over.wait(0.01)  # it does not listen yet
+                continue
+            kept.append(line)
+            tries.append(i)
+            if i % 2:
+                with contextlib.suppress(OSError):
+                    half = stranger.wrap_socket(line, do_handshake_on_connect=False)
+                    kept.append(half)
+                    half.setblocking(False)
+                    half.do_handshake()  # sends its first message, and reads no answer
+            for one in kept[:-100]:
+                one.close()
+            del kept[:-100]
+        for one in kept:
+            one.close()
+
+    for v in range(5):
+        live.kill(v)
+    since = max(one["step"] or 0 for one in status(live)["nodes"])
+    floods = [threading.Thread(target=knocks, args=(10_000 * k,)) for k in range(2)]
+    for one in floods:
+        one.start()
+    try:
+        for v in range(5):
+            live.start(v)
+        eventually(lambda: all(confirmed(live, v) for v in range(5)))
+        eventually(lambda: live.pulse().step > since + 20)
+    finally:
+        over.set()
+        for one in floods:
+            one.join()
+    assert len(tries) > 50
 
 
 @pytest.mark.more

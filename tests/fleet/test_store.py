@@ -16,8 +16,10 @@ from safetensors.numpy import load_file
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.messages import Greeting, Sighting
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.starts import Starts, disagreement, next_link
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import store as module
@@ -739,6 +741,66 @@ def test_visits_are_removed_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert store.prune(older_than=3.5 * 86_400.0) == 12
         assert [line.step for line in store.lines()] == list(range(12, 20))
         assert store.prune(older_than=3.5 * 86_400.0) == 0
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_damage_in_the_log_of_the_last_writes_makes_the_disk_an_old_one(
+    tmp_path: Path, part: float
+) -> None:
+    """SQLite leaves out what it cannot read there, and all that follows. The disk is whole, and an
+    earlier one: neighbours that have seen more of it tell the node so.
+    """
+    chain = next_link(None, b"random", 0)
+    origin = chain.links
+    with started(tmp_path / "node") as store:
+        for i in range(1, 30):
+            own = Starts(origin, 1, i, "", {})
+            known = Known(Epoch(i, 0, 1), i)
+            store.persist(Persist({"starts": own, "chain": chain, "known": known}, (visit(i),)))
+        shutil.copytree(tmp_path / "node", tmp_path / "killed")
+    log = tmp_path / "killed" / "state.db-wal"
+    content = bytearray(log.read_bytes())
+    content[int(part * len(content))] ^= 64
+    log.write_bytes(content)
+    (tmp_path / "killed" / "state.db-shm").unlink(missing_ok=True)
+    with NodeStore(tmp_path / "killed", RUN) as store:
+        disk = store.load()
+        assert disk is not None
+        assert disk.starts is not None
+        commits = disk.starts.commits
+        assert 0 < commits < 29
+        assert (disk.known.epoch.counter, len(store)) == (commits, commits)  # of one write
+    again = Greeting(origin, 1, origin, commits)
+    seen = Sighting(origin, 1, origin, 29, False, b"")
+    assert "the disk is an old copy" in disagreement(again, seen)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 4e9])
+def test_a_clock_that_was_wrong_makes_no_visit_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    """The clock is wrong for one day, also while the log is pruned, and right again: what is
+    younger stays, and what is older goes.
+    """
+    now = 1e9
+    monkeypatch.setattr(module.time, "time", lambda: now)
+    for day in range(10):
+        now = wrong if day == 5 else 1e9 + 86_400.0 * day
+        with started(tmp_path) as store:
+            store.persist(Persist({}, (visit(2 * day), visit(2 * day + 1))))
+            if day == 5 and not wrong:
+                assert store.prune(older_than=3.5 * 86_400.0) == 0
+    now = 1e9 + 86_400.0 * 7
+    with started(tmp_path) as store:
+        assert store.prune(older_than=3.5 * 86_400.0) == 8
+        assert next(iter(store.lines())).step == 8
+        now += 86_400.0 * 2
+        store.prune(older_than=3.5 * 86_400.0)
+        first = 10 if wrong else 12  # a time in the future does not show that its visits are old
+        assert [line.step for line in store.lines()] == list(range(first, 20))
+        now += 86_400.0 * 30
+        store.prune(older_than=3.5 * 86_400.0)
+        assert [line.step for line in store.lines()] == [19]  # the last line always stays
 
 
 def test_the_log_of_the_database_stays_short(tmp_path: Path) -> None:

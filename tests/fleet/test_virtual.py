@@ -220,6 +220,24 @@ def test_the_operator_can_call_a_guardian_gone():
     assert virtual.run()
 
 
+@pytest.mark.parametrize("policy", GuardianPolicy)
+def test_a_guardian_that_dies_before_it_has_said_that_the_walk_is_over(policy):
+    virtual = VirtualFleet(fleet_of(policy, steps=60))
+    while not holds(virtual, "ending"):
+        virtual.step()
+    guardian = virtual.whose("guardian")
+    assert virtual.node(guardian).disk.final is None
+    virtual._fault(PlannedFault("kill", guardian))
+    ended = virtual.run()
+    assert ended == (policy == GuardianPolicy.EAGER)
+    if not ended:
+        assert f"node {guardian}" in stuck(virtual)
+        virtual.at(virtual.now, PlannedFault("gone", guardian))
+        assert virtual.run()
+    assert (virtual.final.step, virtual.final.epoch.counter) == (60, 1)
+    assert merge(virtual.logs, virtual.fleet).provenance["fleet"]["lost_updates"] == 0
+
+
 def test_a_guardian_without_its_disk_needs_the_operators_word():
     virtual = VirtualFleet(fleet_of())
     virtual.run(until=0.5)

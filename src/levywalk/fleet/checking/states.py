@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.protocol.checkpoints import Checkpoints
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import (
     Effect,
@@ -92,6 +93,7 @@ class DiskValue(NamedTuple):
     liars: tuple[Lie, ...]
     memory: KeptMemory | None = None
     size: FleetSize | None = None
+    checkpoints: Checkpoints | None = None
     asked: AskedValue | None = None  # not on the disk: a crash loses it
 
     @classmethod
@@ -108,6 +110,7 @@ class DiskValue(NamedTuple):
             disk.liars,
             disk.memory,
             disk.size,
+            disk.checkpoints,
             None if inquiry is None else AskedValue.of(inquiry),
         )
 
@@ -120,6 +123,7 @@ class DiskValue(NamedTuple):
             liars=self.liars,
             memory=self.memory,
             size=self.size,
+            checkpoints=self.checkpoints,
         )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:

@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.checkpoints import (
+    NO_CHECKPOINTS,
+    Checkpoint,
+    branches_at,
+)
 from levywalk.fleet.protocol.ending import went_on
-from levywalk.fleet.protocol.events import Pardoned
+from levywalk.fleet.protocol.events import Pardoned, Silent
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
 from levywalk.fleet.protocol.given import NOTHING_GIVEN
 from levywalk.fleet.protocol.links import (
@@ -102,23 +107,42 @@ class Epochs(Membership):
         denied = [
             (claim, release)
             for claim in _claims(link)
-            for release in self._releases()
+            for release in self._releases_against(claim)
             if contradicts(claim, release)
         ]
-        if why is None and (denied or (known is not None and overrides(known.opening, link))):
+        earlier = self.disk.checkpoints or NO_CHECKPOINTS
+        behind = [claim for claim in _claims(link) if earlier.deny(claim)]
+        if known is not None and overrides(known.opening, link):
+            behind.append(one)
+        if why is None and (denied or behind):
             why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
-            self._contest(link, denied, now)
+            false = [claim for claim, _ in denied] + behind
+            passed_on = [claim for claim in false if claim.epoch.node != sender]
+            self._contest(link, denied, passed_on, now)
+            guarded = self.disk.guarded
+            if passed_on and not self.awaited and guarded is not None and guarded.holder == sender:
+                self._silent(Silent(), now)  # it has accepted the link, and given its token up
         if why is not None:
             self._record("refused", sender=sender, why=why)
         return why is None
 
     def _contest(
-        self, link: EpochLink, denied: Sequence[tuple[Opening, Certificate]], now: float
+        self,
+        link: EpochLink,
+        denied: Sequence[tuple[Opening, Certificate]],
+        passed_on: Sequence[Opening],
+        now: float,
     ) -> None:
-        """Act on a link that releases on this disk deny, or that has such a link as its right.
+        """Act on a link that is known to be false, or that has such a link as its right.
 
         Whoever denies its own release is found out. Whoever holds the token with which the walk
         went on continues above the link, since others may have accepted it.
+
+        Parameters
+        ----------
+        passed_on
+            What is false, and was sent by another node than its signer, so that others have
+            accepted it. (Its signer could send it again and again.)
         """
         self.refuted = max(self.refuted, link.epoch.counter)
         for claim, release in denied:
@@ -129,6 +153,8 @@ class Epochs(Membership):
         if self.awaited or held is None or held.status == HeldStatus.PREPARED:
             return
         false = [claim for claim, _ in denied if claim.parent == held.token.epoch]
+        if not false and held.token.epoch < link.epoch:
+            false = list(passed_on)
         if false:
             liar = false[0].epoch.node
             self._record("false link", node=liar, epoch=link.epoch, seq=false[0].seq)
@@ -136,6 +162,10 @@ class Epochs(Membership):
                 self._without_guardian(held, now)
             else:
                 self._replace_guardian(held, now, avoid=(liar,))
+
+    def _silent(self, event: Silent, now: float) -> None:
+        """Continue without the holder. `Guardian` knows how."""
+        raise NotImplementedError
 
     def _without_guardian(self, held: Held, now: float) -> None:
         """Continue in a new epoch with another guardian. `HandOff` knows how."""
@@ -192,15 +222,16 @@ class Epochs(Membership):
         self._continue_above(lie, now)
 
     def _continue_above(self, lie: Lie, now: float) -> None:
-        """If this node holds the token that a lie denies, continue in a higher epoch, as soon as it
-        may act.
+        """If this node holds the token that a lie denies, or one that came from it and has a lower
+        epoch than the lie, which others may have accepted, continue in a higher epoch, as soon as
+        it may act.
         """
         held = self.disk.held
         if (
             not self.awaited
             and held is not None
             and held.status not in (HeldStatus.PREPARED, HeldStatus.SEEKING)
-            and held.token.epoch == lie.denied[0]
+            and (held.token.epoch == lie.denied[0] or held.token.epoch < lie.epoch)
         ):
             self._replace_guardian(held, now, avoid=(held.guardian,))
 
@@ -255,10 +286,32 @@ class Epochs(Membership):
             if isinstance(found, Certificate) and found.guardian != OPERATOR:
                 yield found
 
+    def _releases_against(self, claim: Opening) -> Iterator[Certificate]:
+        """Yield the releases on this node's disk, with the one that the signer of a link is known
+        to have denied before; what a liar has released proves nothing about others.
+        """
+        yield from self._releases()
+        lie = self._lie_of(claim.epoch.node)
+        if lie is not None:
+            yield lie.release
+
+    def _know(self, epoch: Epoch, base: int, link: EpochLink | None) -> None:
+        """Note the highest epoch, and how far the walk went in those before."""
+        places = [Checkpoint(one.epoch, one.seq + 1) for one in self._releases()]
+        for found in (self.disk.known.link, link):
+            for claim in () if found is None else _claims(found):
+                places += branches_at(claim)
+        before = self.disk.checkpoints or NO_CHECKPOINTS
+        after = before.reached(one for one in places if one.epoch < epoch)
+        if after != before:
+            self._put("checkpoints", after)
+        self._put("known", Known(epoch, base, link))
+
     def _overtake(self, link: EpochLink) -> None:
         """Archive the tokens and copies of lower epochs."""
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
         epoch, base = link.epoch, link.opening.step
+        self._know(epoch, base, link)  # before the releases of lower epochs are dropped
         if held is not None and held.token.epoch < epoch:
             if held.status != HeldStatus.PREPARED:
                 lost = max(0, held.token.step - base)
@@ -278,7 +331,6 @@ class Epochs(Membership):
                 self._archive_false_end()
             else:
                 self._archive_final(epoch, base)
-        self._put("known", Known(epoch, base, link))
 
     def _archive_final(self, by: Epoch, base: int) -> None:
         """Archive the final token, because the walk continues in a higher epoch."""

@@ -76,7 +76,7 @@ class Lie(NamedTuple):
     def denied(self) -> tuple[Epoch, int]:
         """The epoch in which the walk went on, and the hand-off at which the lie stops it."""
         if self.link is not None:
-            return self.link.parent, self.link.seq
+            return self.release.epoch, self.link.seq  # the parent, or what the start node began
         return self.epoch, self.release.seq if self.end is None else self.end.seq
 
     @property

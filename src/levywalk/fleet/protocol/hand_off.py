@@ -69,7 +69,7 @@ from levywalk.fleet.protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.remembering import Remembering
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -369,7 +369,7 @@ class HandOff(Remembering):
             "held",
             held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
         )
-        self._put("known", Known(token.epoch, token.base, held.link))
+        self._know(token.epoch, token.base, held.link)
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
         self._announce_epoch(now)
         self._go_on(now)

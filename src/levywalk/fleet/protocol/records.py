@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.checkpoints import Checkpoints
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.fleet_size import FleetSize
@@ -133,6 +134,7 @@ class Disk:
     size: FleetSize | None = None  # the last version; None if it is the manifest's
     refusals: Refusals | None = None  # whose models it has refused; None if it never did
     given: GivenTokens | None = None  # tokens as they were given to it; None: nobody compares
+    checkpoints: Checkpoints | None = None  # how far the walk went in earlier epochs
 
 
 class Archived(NamedTuple):

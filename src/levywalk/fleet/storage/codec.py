@@ -25,6 +25,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.checkpoints import Checkpoint, Checkpoints
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
@@ -157,6 +158,24 @@ class RevocationsField:
         return Revocations(tuple(_REVOCATION.read(source) for _ in range(count)))
 
 
+class CheckpointsField:
+    """How far the walk went in earlier epochs, in ascending order."""
+
+    def write(self, out: FieldWriter, value: Checkpoints) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value.places)))
+        for one in value.places:
+            _CHECKPOINT.write(out, one)
+
+    def read(self, source: FieldReader) -> Checkpoints:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        places = tuple(_CHECKPOINT.read(source) for _ in range(count))  # each takes bytes
+        if any(one.epoch >= other.epoch for one, other in pairwise(places)):
+            raise Malformed("epochs are not in order")
+        return Checkpoints(places)
+
+
 class RefusalsField:
     """Whose models were refused, in ascending order."""
 
@@ -230,6 +249,7 @@ _RIGHT = RecordField(
 _PARDON = RecordField(Pardon, INT, _EPOCH, _SIGNATURE)
 _REVOCATION = RecordField(Revocation, INT, _EPOCH, _SIGNATURE)
 _REFUSED = RecordField(RefusedModels, INT, COUNT, _EPOCH, COUNT, FLAG)
+_CHECKPOINT = RecordField(Checkpoint, _EPOCH, COUNT)
 _PARDON_OR_NONE = OneOfField((None, None), (Pardon, _PARDON))
 _ENDING = RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)
 _END_FOLLOWS = 255
@@ -315,6 +335,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     42: (FleetSize, RecordField(FleetSize, COUNT, COUNT, SCORE, _SIGNATURE)),
     44: (Refusals, RefusalsField()),
     45: (GivenTokens, GivenField()),
+    46: (Checkpoints, CheckpointsField()),
     50: (Spending, RecordField(Spending, COUNT, FLAG)),
     51: (BudgetSpent, RecordField(BudgetSpent, _EPOCH, COUNT, COUNT)),
 }
@@ -338,6 +359,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "spent": (Spending, NoneType),
     "refusals": (Refusals, NoneType),
     "given": (GivenTokens, NoneType),
+    "checkpoints": (Checkpoints, NoneType),
 }
 MEASURED = 20  # the number of the metrics of a visit
 VISITS = (16, 19, MEASURED)  # the numbers of visits and of their metrics

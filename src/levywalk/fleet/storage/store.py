@@ -230,7 +230,7 @@ class NodeStore(StoreReader):
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
         for which in (NOT_VISITS, MEASURES):  # reads the indexes, so that damage is noticed now
             self._one(f"SELECT count(*) FROM lines WHERE {which}")
-        last = self._one("SELECT max(time) FROM marks")
+        last = self._one("SELECT (SELECT time FROM marks ORDER BY number DESC LIMIT 1)")
         self._marked_at = float("-inf") if last is None else float(last)
 
     def _settle(self) -> None:
@@ -324,8 +324,9 @@ class NodeStore(StoreReader):
                 db.executemany(PUT_SLOT, slots)
                 if lines:
                     db.executemany(ADD_LINE, lines)
-                if lines and time.time() > self._marked_at + _MARK_EVERY:
-                    self._marked_at = time.time()
+                now = time.time()
+                if lines and not self._marked_at <= now <= self._marked_at + _MARK_EVERY:
+                    self._marked_at = now  # an hour later, or the clock was set back
                     mark = (self._count + len(lines), self._marked_at)
                     db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", mark)
         except DiskFull:
@@ -391,10 +392,7 @@ class NodeStore(StoreReader):
             )
             low = max(low, self._count - int(keep_bytes / (sizes[0][0] or 1)))
         if older_than is not None:
-            found = self._rows(
-                "SELECT max(number) FROM marks WHERE time < ?", time.time() - older_than
-            )
-            low = max(low, found[0][0] or 0)
+            low = max(low, self._number_before(time.time(), older_than))
         first, low = self.pruned, min(low, self._count - 1)
         low = min(low, first + _PRUNED_AT_ONCE)
         if low <= first:
@@ -415,6 +413,19 @@ class NodeStore(StoreReader):
         self._kept = self._models_in_lines()
         self._forget()
         return max(1, gone)
+
+    def _number_before(self, now: float, seconds: float) -> int:
+        """Return the last line that was certainly written so long ago, 0 if there is none.
+
+        The clock may have been set: a line with an old time that comes after one with a recent
+        time is not old, and a time in the future says nothing.
+        """
+        found = self._rows(
+            "SELECT max(number) FROM marks WHERE time < ? AND number < coalesce("
+            "(SELECT min(number) FROM marks WHERE time BETWEEN ? AND ?), number + 1)",
+            *(now - seconds, now - seconds, now),
+        )
+        return found[0][0] or 0
 
     def _note(self, slots: Iterable[StoredRow], lines: Iterable[StoredRow]) -> None:
         """Remember which models are referred to now."""
@@ -486,7 +497,7 @@ class NodeStore(StoreReader):
 def whole(disk: Disk) -> Persist:
     """Return the change that writes a whole disk. It is the first change of a new store."""
     slots = {name: getattr(disk, name) for name in SLOTS}
-    for name in ("memory", "spent", "refusals", "given"):
+    for name in ("memory", "spent", "refusals", "given", "checkpoints"):
         if slots[name] is None:
             del slots[name]  # most fleets have none
     return Persist(slots, ())
