@@ -42,7 +42,8 @@ def live(
     network: Annotated[
         str | None,
         typer.Argument(
-            help="ring:100, grid:10,10, ws:500,4,0.1, …, or a network file. Default: grid:10,10."
+            help="Network: ring:100, grid:10,10, ws:500,4,0.1, …, or a network file. "
+            "Default: grid:10,10."
         ),
     ] = None,
     data: Data = "heterogeneous",

@@ -124,7 +124,7 @@ def require_possible(
                     )
                 if first >= reach if rises else first <= reach:
                     raise InvalidParameter(
-                        f"--reach {reach:g} ranks nothing {where}, where the {metric} of the first "
+                        f"--reach {reach:g} cannot rank {where}, where the {metric} of the first "
                         f"model is {first:.4g} already; give a value between it and {best:.4g}"
                     )
 

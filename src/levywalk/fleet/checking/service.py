@@ -395,14 +395,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=6.0, help="how long (default: %(default)s)")
+    add("--minutes", type=float, default=6.0, help="how many minutes (default: %(default)s)")
     add("--nodes", type=int, default=20, help="processes at first (default: %(default)s)")
     add("--every", type=float, default=10.0, help="seconds between kills (default: %(default)s)")
     add(
         "--dead-after",
         type=float,
         default=60.0,
-        help="seconds after which a silent node is taken for dead (default: %(default)s)",
+        help="seconds after which a silent node is considered dead (default: %(default)s)",
     )
     add("--seed", type=int, help="seed of kills and commands; drawn and printed if not given")
     add("--keep", metavar="DIR", help="keep the fleet's folder in this one")

@@ -305,14 +305,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=30.0, help="how long (default: %(default)s)")
+    add("--minutes", type=float, default=30.0, help="how many minutes (default: %(default)s)")
     add("--nodes", type=int, default=50, help="number of processes (default: %(default)s)")
     add("--every", type=float, default=10.0, help="seconds between faults (default: %(default)s)")
     add(
         "--dead-after",
         type=float,
         default=8.0,
-        help="seconds after which a silent node is taken for dead (default: %(default)s)",
+        help="seconds after which a silent node is considered dead (default: %(default)s)",
     )
     add("--memory", action="store_true", help="with a method that has memory at the nodes")
     add("--seed", type=int, help="seed of the faults; drawn and printed if it is not given")

@@ -324,7 +324,7 @@ def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
             yield Finding(
                 FindingLevel.WARNING,
                 f"node {v} was revoked, and its process still runs",
-                "stop it: it takes no part any more",
+                "stop it: it does not take part any more",
             )
     for said in status["false_ends"]:
         what, _, remedy = said.partition("; do: ")
@@ -364,11 +364,13 @@ def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _leaving(at: str, one: NodeView) -> Iterator[Finding]:
-    """Say how far a node is that the operator has asked to leave: its edges are meant to close."""
+    """Say what a node that is asked to leave has still to do; its closed edges are intended."""
     edges = [int(u) for u, edge in one.about["edges"].items() if edge["up"]]
     held = one.about["held"]
     if edges or (held is not None and held["live"]):
-        what = f"its edges to nodes {short(edges)} still close" if edges else "it has the model"
+        what = (
+            f"its edges to nodes {short(edges)} are not closed yet" if edges else "it has the model"
+        )
         remedy = "" if one.pid is not None else f"levywalk fleet up {at}"
         yield Finding(
             FindingLevel.WARNING,
