@@ -152,7 +152,7 @@ def _walks(
         step_size_setting,
     )
     from levywalk.experiments.spec import check_experiment
-    from levywalk.live.export import exported
+    from levywalk.live.export import export_experiment
     from levywalk.live.session import LiveSession
     from levywalk.live.walk_player import WalkPlayer
 
@@ -173,7 +173,7 @@ def _walks(
     session.advance(1)  # so that nobody waits in front of a page that does not move
     session.restart(seed)
     title = f"A model walks over {graph.name}"
-    return WalkPlayer(session, title, partial(exported, session, sections))
+    return WalkPlayer(session, title, partial(export_experiment, session, sections))
 
 
 def _trace(path: Path, network: str | None, sources: SourceOptions, seed: int) -> Player:

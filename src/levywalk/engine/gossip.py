@@ -40,7 +40,7 @@ from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Constant
 from levywalk.trace import Costs, Trace, as_costs
-from levywalk.trace.provenance import part_told
+from levywalk.trace.provenance import part_record
 from levywalk.updates import sgd
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -138,7 +138,7 @@ def gossip(
         )
     told = {
         "update": {"text": method, "recipe": None},
-        "step_size": [part_told("schedule", Constant(made.step_size))],
+        "step_size": [part_record("schedule", Constant(made.step_size))],
         "rounds": made.rounds,
         **({} if plan is None else {"metrics": plan.told()}),
         "interrupted": failed is not None,
@@ -229,7 +229,7 @@ def _trace(
         "problem": {
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
-            "loss": None if loss is None else part_told("loss", loss),
+            "loss": None if loss is None else part_record("loss", loss),
         },
         "design": {"name": f"gossip ({told['update']['text']})", "local": True, "recipe": None},
         "disagreement": [float(value) for value in record.disagreement],

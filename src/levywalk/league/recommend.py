@@ -21,7 +21,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.league.pilot import Pilot, pilot
 from levywalk.league.private_choice import private_choice
 from levywalk.league.recommendation import Recommendation
-from levywalk.league.trial import LAPS, can_be_tried, tried
+from levywalk.league.trial import LAPS, can_be_tried, try_pair
 from levywalk.league.trial import WALKS as TRIAL_WALKS
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem, check_problem, is_quadratic
@@ -281,7 +281,7 @@ def _tried(
     that is at least as long.
     """
     walk, update = WALKS[guess.walk](), UPDATES[guess.update]()
-    found = tried(network, problem, walk, update, accuracy, seed)
+    found = try_pair(network, problem, walk, update, accuracy, seed)
     if found is None:
         longer = max(1.0, LAPS * network.n / guess.transfers)
         return replace(

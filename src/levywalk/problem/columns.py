@@ -207,8 +207,8 @@ def position_of(
             return header.index(column)
         if header is not None and column in header:
             raise InvalidData(
-                f"{source}: the column {column!r} is twice or more in the header {some(header)}; "
-                f"give its position, from 0 to {width - 1}"
+                f"{source}: the column {column!r} is twice or more in the header "
+                f"{names_text(header)}; give its position, from 0 to {width - 1}"
             )
         if not _WHOLE.fullmatch(column):
             if header is None:
@@ -217,19 +217,19 @@ def position_of(
                     f"position, from 0 to {width - 1}"
                 )
             raise InvalidData(
-                f"{source}: the column {column!r} is not in the header {some(header)}; choose "
-                f"{what} from these"
+                f"{source}: the column {column!r} is not in the header {names_text(header)}; "
+                f"choose {what} from these"
             )
         column = int(column)
     return checks.integer(what, column, low=-width, high=width - 1) % width
 
 
-def some(names: Iterable[object]) -> str:
+def names_text(names: Iterable[object]) -> str:
     """Return names for a message, as many as are readable.
 
     Examples
     --------
-    >>> some(["a", "b"])
+    >>> names_text(["a", "b"])
     "'a', 'b'"
     """
     text = ""

@@ -41,7 +41,7 @@ def cost(description: Mapping[str, Any]) -> float:
     )
 
 
-def invented(description: Mapping[str, Any]) -> Outcome:
+def invented_result(description: Mapping[str, Any]) -> Outcome:
     """Return an invented answer of `measurement.measure`, in which the middle one of several step
     sizes is best.
     """
@@ -93,7 +93,7 @@ class TimeEstimate:
 
     def _counted(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         self._at += sum(cost(description) for description in self._fresh(descriptions))
-        return [invented(description) for description in descriptions]
+        return [invented_result(description) for description in descriptions]
 
     def _fresh(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the descriptions that are new."""

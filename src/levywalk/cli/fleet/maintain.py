@@ -253,10 +253,10 @@ def renew(
     print(
         f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
     )
-    from levywalk.fleet.operate.rotate import taken
+    from levywalk.fleet.operate.rotate import use_new_keys
 
     chosen = list(fleet.files) if node is None else [node]
-    used = carried_out(lambda _: [v for v in chosen if taken(fleet, v)])
+    used = carried_out(lambda _: [v for v in chosen if use_new_keys(fleet, v)])
     if used:
         many = len(used) > 1
         already = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from levywalk.fleet.checking.faults import FaultSchedule, drawing
-from levywalk.fleet.checking.machines import Maker, genuine, made_of
+from levywalk.fleet.checking.machines import Maker, made_of, real_node
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     0
     """
     asked = _parser().parse_args(arguments)
-    make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
+    make = real_node if asked.mutant is None else made_of(_mutants()[asked.mutant])
     kinds = {"memory": asked.memory, "privacy": asked.privacy, "grows": asked.grows}
     kinds |= {"checked": asked.check_updates}
     if asked.replay is not None or asked.schedule is not None:

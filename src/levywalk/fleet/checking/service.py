@@ -290,7 +290,7 @@ def who_lost(fleet: Fleet, folder: Path) -> Counter[int]:
     return Counter(made[place] for place in chain.lost)
 
 
-def served(
+def run_service(
     folder: Path,
     draws: random.Random,
     every: float,
@@ -376,7 +376,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     end = began + 60.0 * asked.minutes
     try:
-        found, kills, verdict = served(
+        found, kills, verdict = run_service(
             folder, draws, asked.every, lambda *_: time.monotonic() > end, min(5.0, asked.every / 2)
         )
     except LevywalkError as error:

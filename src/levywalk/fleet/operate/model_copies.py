@@ -34,7 +34,7 @@ def copies_of(node: int, disk: Disk | None) -> list[Copy]:
     ]
 
 
-def newest(copies: Iterable[Copy]) -> Copy | None:
+def newest_copy(copies: Iterable[Copy]) -> Copy | None:
     """Return the copy of the highest epoch that has come furthest; a final one first."""
     return max(
         copies,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
-from levywalk.fleet.operate.log_text import named, sentence, short
+from levywalk.fleet.operate.log_text import epoch_name, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, Told, VirtualFleet
@@ -113,7 +113,7 @@ def summary(virtual: VirtualFleet) -> dict[str, Any]:
         "lost_updates": None if chain.lost is None else len(chain.lost),
         "missing_steps": len(chain.missing),
         "too_late": [_typed(time, fault) for time, fault in virtual.to_come] if done else [],
-        "why_not": "" if done else stuck(virtual),
+        "why_not": "" if done else why_stuck(virtual),
     }
 
 
@@ -121,7 +121,7 @@ def _typed(time: float, fault: PlannedFault) -> str:
     return f"{fault.what} {short(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
 
 
-def stuck(virtual: VirtualFleet) -> str:
+def why_stuck(virtual: VirtualFleet) -> str:
     """Say what a walk that does not continue waits for, and what would help.
 
     Only what an operator could see is used: the disks, and which answers nodes wait for.
@@ -249,7 +249,7 @@ def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
         kept = [stay for stay in stays if epoch in winning and stay.step <= last]
         rest = stays[len(kept) - 1 if kept else 0 :] if len(kept) < len(stays) else []
         base = winning.get(epoch, min(stay.step for stay in stays))
-        name = named(epoch) + (f", from step {base}" if base else "")
+        name = epoch_name(epoch) + (f", from step {base}" if base else "")
         for part, lost in ((kept, False), (rest, True)):
             if part:
                 legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))
