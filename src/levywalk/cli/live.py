@@ -1,4 +1,4 @@
-"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched.
+"""``levywalk live`` and ``levywalk explain``: pages that show walks in a browser.
 
 Each option of `live` is a parameter, so that function is long.
 """

@@ -109,7 +109,7 @@ def drive(
 
 
 def _looked(observer: Observer, done: int, ctrl_c: CtrlC) -> CallbackError | None:
-    """Let metrics and callbacks look at the run; return the error if one of them fails.
+    """Evaluate metrics and call callbacks; return the error if one of them fails.
 
     A `KeyboardInterrupt` that a callback raises by itself counts as a press of Ctrl-C.
     """

@@ -1,4 +1,4 @@
-"""`gossip`: every node keeps a model, and all of them talk to all their neighbours at once.
+"""`gossip`: every node keeps a model, and exchanges it with all neighbours in every round.
 
 This is the usual alternative to a walking model. Both use the same problems, traces and counts of
 messages, so they can be compared.
@@ -179,7 +179,7 @@ class _GossipRecord:
         )
 
     def until(self, count: int) -> None:
-        """Keep the first checkpoints alone."""
+        """Keep only the first checkpoints."""
         self.marks, self.errors = self.marks[:count], self.errors[:, :count]
         self.metrics, self.disagreement = self.metrics[:, :count], self.disagreement[:count]
 

@@ -23,7 +23,7 @@ from levywalk.league.scenes import (
     LeagueEffort,
     budget,
     network_of,
-    thrifty,
+    uses_fewer_trials,
 )
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -126,7 +126,7 @@ def description_of(
     network: str, section: Mapping[str, Any], problem: str, pair: Pair, effort: LeagueEffort, n: int
 ) -> dict[str, Any]:
     """Return the task of one cell: everything that decides its numbers."""
-    few = thrifty(pair, network, problem)
+    few = uses_fewer_trials(pair, network, problem)
     accelerated = pair.update == "accelerated"
     return {
         "network": dict(section),

@@ -60,7 +60,7 @@ class Pair:
 
     @property
     def diffusing(self) -> bool:
-        """Whether the walk forgets where it was and so needs about n² steps around a ring."""
+        """Whether the walk diffuses: without memory it needs about n² steps around a ring."""
         return self.walk in _DIFFUSING
 
     def plain(self) -> dict[str, Any]:

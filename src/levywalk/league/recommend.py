@@ -193,7 +193,7 @@ def recommended(
     ]
     if trial and can_be_tried(problem):
         found = [_tried(one, network, problem, accuracy, seed) for one in found]
-    # What did not get there in its trial comes last, however short its estimate.
+    # A pair that did not reach the accuracy in its trial comes last, however short its estimate.
     ranked = sorted(found, key=lambda one: (not one.was_tried, one.cost(goal)))
     best = ranked[0]
     update = UPDATES[best.update]()

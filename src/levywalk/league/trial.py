@@ -64,7 +64,7 @@ def can_be_tried(problem: Problem) -> bool:
 def try_pair(
     network: Network, problem: Problem, walk: Walk, update: Update, accuracy: float, seed: int
 ) -> PairTrial | None:
-    """Let a pair go for some laps with each step size; None if no step size reaches the accuracy.
+    """Run a pair for some laps with each step size; None if no step size reaches the accuracy.
 
     A step size is taken only if twice as much also reaches it, if there is such a one.
 

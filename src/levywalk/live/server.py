@@ -69,8 +69,8 @@ class Player(Protocol):
         """
 
 
-class Stage:
-    """One player and the pages that look on."""
+class OpenPages:
+    """One player and the pages that show it."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -79,7 +79,7 @@ class Stage:
         self.changed = asyncio.Event()
 
     async def play(self) -> None:
-        """Tick until the server stops; while no page looks on, nothing happens."""
+        """Tick until the server stops; while no page is open, nothing happens."""
         last = time.monotonic()
         while True:
             pause = self.player.pause() if self.pages else None
@@ -155,7 +155,7 @@ def application(player: Player, hosts: set[str], secret: str = "") -> Starlette:
 
     With a secret every address begins with it.
     """
-    stage = Stage(player)
+    stage = OpenPages(player)
     assets = {name: asset_text(name).encode() for name in (*player.scripts, "live.css")}
     page = live_page(player).encode()
 

@@ -1,6 +1,4 @@
-"""How long `levywalk reproduce` will take: its questions are asked beforehand, with invented
-answers, and counted.
-"""
+"""How long `levywalk reproduce` will take: a first pass with invented results counts its tasks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The batched backend: the kernel walks a piece ahead, a framework updates all models along it.
+"""The batched backend: the kernel makes a piece of the walk, a framework updates models along it.
 
-A walk does not see the model (a switching one does, and has no batches), so nodes, samples, weights
-and step sizes of many steps are known before the first update. They are written into buffers, and
-torch or JAX consumes them for all replicas at once. The walk and the samples are exactly those of
-the reference backend; the models agree to the rounding of the model's type in each update.
+A walk does not see the model (a switching one does, and is not supported), so nodes, samples,
+weights and step sizes of many steps are known before the first update. They are written into
+buffers, and torch or JAX consumes them for all replicas at once. The walk and the samples are
+exactly those of the reference backend; the models agree to the rounding of the model's type in each
+update.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ CHUNK = 50  # schedules between two progress reports
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Play schedules; print a summary, and the first one that breaks an invariant, shortened.
+    """Run schedules; print a summary, and the first one that breaks an invariant, shortened.
 
     Return 1 if there is one.
 

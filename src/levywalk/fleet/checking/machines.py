@@ -149,7 +149,7 @@ class Machines:
         heappush(self._queue, (time, self._order, what, about))
 
     def run(self, until: float) -> None:
-        """Let everything happen up to a time. After `heal`, stop at the end of the walk."""
+        """Handle all events up to a time. After `heal`, stop at the end of the walk."""
         queue = self._queue
         ended = self.invariants.ended  # usually empty, which is asked faster than `finished`
         while queue and queue[0][0] <= until and not (ended and self.healed and self.finished):

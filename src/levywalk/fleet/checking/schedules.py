@@ -1,4 +1,4 @@
-"""Play schedules: faults happen, then all faults end, and the walk must come to its end.
+"""Run schedules: faults happen, then all faults end, and the walk must come to its end.
 
 The invariants hold all the time.
 """
@@ -55,7 +55,7 @@ class ScheduleOutcome:
 
 
 def play(schedule: FaultSchedule, make: Maker = real_node) -> ScheduleOutcome:
-    """Play one schedule to its end; raise `Violation` if an invariant is broken.
+    """Run one schedule to its end; raise `Violation` if an invariant is broken.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def sweep(
     grows: bool = False,
     checked: bool = False,
 ) -> ScheduleOutcome:
-    """Play the schedules of these seeds, and collect the failures.
+    """Run the schedules of these seeds, and collect the failures.
 
     With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
     methods with privacy, with ``grows`` those of fleets that grow, with ``checked`` those of

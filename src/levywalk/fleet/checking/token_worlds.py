@@ -41,7 +41,7 @@ class TokenWorld(World):
 def play_tokens(
     schedule: FaultSchedule, tokens: int = 2, make: Maker = real_node
 ) -> list[ScheduleOutcome]:
-    """Play one schedule to its end for several tokens; return the outcome of each. An invariant
+    """Run one schedule to its end for several tokens; return the outcome of each. An invariant
     that is broken for one of them is a `Violation`.
 
     Examples

@@ -126,7 +126,7 @@ def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def findings_or_ok(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings or, if there are none, that all is well."""
+    """Yield the findings or, if there are none, one that says that nothing is wrong."""
     found = list(findings)
     yield from found
     if all(finding.level == FindingLevel.OK for finding in found):

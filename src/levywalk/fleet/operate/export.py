@@ -14,7 +14,7 @@ import numpy as np
 from levywalk.engine.tokens import mean_model
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
-from levywalk.fleet.operate.model_copies import Copy, newest_copy
+from levywalk.fleet.operate.model_copies import ModelCopy, newest_copy
 from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -47,7 +47,7 @@ def model(
     node: int | None = None,
     now: bool = False,
     force: bool = False,
-) -> Copy:
+) -> ModelCopy:
     """Write a model as safetensors; return where it came from.
 
     It is a vector named ``model``, or the named arrays of a user's own model in their own types.
@@ -80,7 +80,7 @@ def mean_of_tokens(
     node: int | None = None,
     now: bool = False,
     force: bool = False,
-) -> list[Copy]:
+) -> list[ModelCopy]:
     """Write the mean of the models of all tokens, as a simulation takes it (`lw.run` with
     ``tokens``); return where they came from. The arguments are those of `model`.
     """
@@ -105,7 +105,7 @@ def _checked_out(out: str | Path) -> Path:
     return out
 
 
-def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> Copy:
+def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> ModelCopy:
     """Return the model of a token to take, with its numbers."""
     if node is not None:
         fleet.check(node)

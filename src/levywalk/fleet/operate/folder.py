@@ -25,7 +25,7 @@ from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun, view_nodes
 from levywalk.fleet.operate.log_entries import FolderReports
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.model_copies import Copy, copies_of
+from levywalk.fleet.operate.model_copies import ModelCopy, copies_of
 from levywalk.fleet.operate.node_processes import (
     FleetProblem,
     Say,
@@ -158,7 +158,7 @@ class FleetFolder:
             if (file.state / "state.db").exists()
         }
 
-    def copies(self, node: int) -> list[Copy]:
+    def copies(self, node: int) -> list[ModelCopy]:
         """Return the models on a node's disk."""
         file = self.files[node]
         if not (file.state / "state.db").exists():
@@ -166,7 +166,7 @@ class FleetFolder:
         with StoreReader(file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
             return copies_of(node, reading.load())
 
-    def fetched(self, copy: Copy) -> Copy:
+    def fetched(self, copy: ModelCopy) -> ModelCopy:
         """Return a copy with its numbers, which it has."""
         return copy
 

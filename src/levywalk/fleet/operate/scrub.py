@@ -1,4 +1,4 @@
-"""Read the nodes' disks to their ends, so that damage is found while it can still be repaired.
+"""Read the nodes' disks completely, so that damage is found while it can still be repaired.
 
 A node checks what it needs when it starts. The log of its visits is read only when somebody wants
 the trace, and a bit may have flipped there long before.

@@ -1,4 +1,4 @@
-"""What the theorems guarantee: [thmhlj] and [thmnojump] as printed and corrected, and their
+"""The bounds of the theorems: [thmhlj] and [thmnojump] as printed and corrected, and their
 corollaries.
 
 docs/theory.md derives both forms and shows that the printed one is false. All numbers are for a
