@@ -22,7 +22,13 @@ from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.figure_contents import write_figures
 from levywalk.reproduction.paper import FULL, SECOND
 from levywalk.reproduction.regions import compared_ranges, picture
-from levywalk.reproduction.reproduce import EXPECTED, STORE, counted, markdown, stored
+from levywalk.reproduction.reproduce import (
+    EXPECTED,
+    STORE,
+    counting_runner,
+    markdown,
+    stored_runner,
+)
 from levywalk.sweeps.store import ResultStore
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -45,7 +51,9 @@ def main(folder: Path, second: Path | None = None) -> None:
             f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one"
         )
     networks: dict[str, int] = {}
-    evidence = Evidence(FULL, counted(stored(ResultStore(folder / STORE), tell=_missing), networks))
+    evidence = Evidence(
+        FULL, counting_runner(stored_runner(ResultStore(folder / STORE), tell=_missing), networks)
+    )
     claims = [ask(evidence) for ask in CLAIMS]  # with what was asked for since
     document["claims"] = [claim.as_json() for claim in claims]
     regions = {data.name: data for data in map(picture, claims) if data is not None}

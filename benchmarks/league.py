@@ -15,12 +15,12 @@ from levywalk.league.scenes import FULL, PROBLEMS
 from levywalk.league.text import table
 from levywalk.report.league_document import (
     GOAL_HEAD,
-    failed,
+    duration_text,
+    failure_sentences,
     goal_rows,
     map_rows,
     name_of,
-    short,
-    took,
+    short_number,
 )
 
 PAGE = Path(__file__).parents[1] / "docs" / "league.md"
@@ -31,10 +31,10 @@ def results(document: Mapping[str, Any]) -> str:
     """Return the results of a league as the section of docs/league.md."""
     missed = sum(not goal["met"] for goal in document["goals"])
     lines = [
-        f"Written by `{document['command']}` in {took(document)}; every number is the median over "
-        "the reported instances.",
+        f"Written by `{document['command']}` in {duration_text(document)}; every number is the "
+        "median over the reported instances.",
         "The folder's league.md has all of them with their intervals.",
-        *failed(document),
+        *failure_sentences(document),
         "",
         "### Which method where",
         "",
@@ -67,8 +67,10 @@ def transfer_rows(document: Mapping[str, Any], problem: str) -> list[list[str]]:
     for pair in dict.fromkeys(pair for pair, _ in cells):
         mine = [cells.get((pair, network)) for network in networks]
         ends = [float("inf") if m is None or m["1e-06"][0] is None else m["1e-06"][0] for m in mine]
-        shown = ["" if m is None else f"{short(m['0.001'][0])} / {short(m['1e-06'][0])}"
-                 for m in mine]  # fmt: skip
+        shown = [
+            "" if m is None else f"{short_number(m['0.001'][0])} / {short_number(m['1e-06'][0])}"
+            for m in mine
+        ]
         rows.append((sorted(ends, reverse=True), [pair, *shown]))
     return [row for _, row in sorted(rows, key=lambda entry: entry[0])]
 

@@ -1,4 +1,4 @@
-"""Arrays in numpy's archives (npz), read without trust.
+"""Arrays in numpy's archives (npz) from untrusted files.
 
 The directory of the archive and the header of each array are checked before anything is
 decompressed or allocated, and decompression ends where the header says that the array ends.
@@ -70,7 +70,7 @@ class Archive:
         return tuple(self._members)
 
     def array(self, name: str, kinds: str = "biuf", dims: int | None = None) -> AnyArray:
-        """Return an array; one of another kind of numbers or of other dimensions is refused."""
+        """Return an array; refuse one with another type or another number of dimensions."""
         if name not in self._members:
             listed = ", ".join(map(repr, self.names[:20])) or "none"
             raise self._bad(f"has no array {name!r}, only {listed}")

@@ -22,7 +22,7 @@ _APART = ("design", "step", "steps", "metrics")
 
 
 def means(now: dict[str, Any]) -> dict[str, float]:
-    """Return the means over replicas of what a callback is told, metrics by their own names.
+    """Return the means over replicas of the values that a callback gets; metrics keep their names.
 
     Examples
     --------

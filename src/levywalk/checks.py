@@ -115,7 +115,7 @@ def seed(value: Any) -> int:
 
 
 def exists(path: str | Path) -> bool:
-    """Return whether there is a file or a folder; text that cannot be a path names none.
+    """Return whether a file or a folder exists; False for text that cannot be a path.
 
     Examples
     --------

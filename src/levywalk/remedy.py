@@ -1,4 +1,4 @@
-"""What to type to mend a mistake: an argument in Python, an option on the command line.
+"""What to type to correct a mistake: an argument in Python, an option on the command line.
 
 Most errors come from code that both share. The command line says once that it is in use, and each
 message then names an option where Python code would name an argument.

@@ -136,7 +136,7 @@ def _of_machine() -> int:
 
 
 def _of_group() -> int:
-    """Return what the container may still take; files in the cache are given up when needed."""
+    """Return what the container may still use; files in the cache are dropped when needed."""
     try:
         most = int((_GROUP / "memory.max").read_text())
         used = int((_GROUP / "memory.current").read_text())

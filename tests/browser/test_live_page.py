@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.live.export import exported
+from levywalk.live.export import export_experiment
 from levywalk.live.session import LiveSession
 from levywalk.live.walk_player import WalkPlayer
 from tests.browser.chromium import Chromium, find_chromium
@@ -73,7 +73,7 @@ class Served:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     session = LiveSession(NETWORK, PROBLEM, DESIGNS, seed=5)
-    made = Served(WalkPlayer(session, "walks", lambda: exported(session, SECTIONS)))
+    made = Served(WalkPlayer(session, "walks", lambda: export_experiment(session, SECTIONS)))
     yield made
     made.close()
 
@@ -217,7 +217,7 @@ def test_the_slider_frees_the_walk_and_the_export_gives_it_again(
     assert longest(trace.walk[0, begun + 1 :]) < longest(trace.walk[0, : begun + 1])
     browser.click("#export")
     eventually(lambda: browser.run("document.getElementById('exported').open"))
-    assert browser.run("document.getElementById('toml').textContent") == exported(
+    assert browser.run("document.getElementById('toml').textContent") == export_experiment(
         served.player.session, SECTIONS  # type: ignore[arg-type]
     )["toml"]  # fmt: skip
     browser.key("Escape")

@@ -257,7 +257,7 @@ def test_odd_certificates_of_the_right_authority(
     both = [x509.ExtendedKeyUsageOID.SERVER_AUTH, x509.ExtendedKeyUsageOID.CLIENT_AUTH]
     begin, end = module.validity(1, None)
     builder = (
-        module.unsigned(
+        module.unsigned_certificate(
             fleet.certificate.subject, fleet.certificate.subject, key.public_key(), begin, end
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

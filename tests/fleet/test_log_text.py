@@ -17,7 +17,12 @@ from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.simulate.virtual import _FAULTS
 
 _SOURCES = Path(levywalk.fleet.__file__).parent
-_REPORTS = ("log", "_record", "_begin_again", "Told")  # what is called with the name of an event
+_REPORTS = (
+    "log",
+    "_record",
+    "_begin_again",
+    "TimedReport",
+)  # what is called with the name of an event
 
 
 def reported() -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking.faults import draw
-from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.log_pieces import DiskLog
 from levywalk.fleet.checking.logs import judge
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import IgnoresLosses, ReadsTheNewestMemory
@@ -254,7 +254,7 @@ def test_restored_tokens_read_what_belongs_to_them(design: lw.Walk, update: Any)
     assert generations(virtual) == []
     ancestors = virtual.fleet.published.lineage(virtual.final).ancestors
     assert len(ancestors) == virtual.final.epoch.counter >= 1
-    logs = [Piece(v, lines, virtual.final) for v, lines in virtual.logs.items()]
+    logs = [DiskLog(v, lines, virtual.final) for v, lines in virtual.logs.items()]
     assert judge(virtual.fleet, logs).models > 100  # as a real fleet's folders are judged
     kept = [machine.disk["memory"] for machine in virtual.machines]
     assert all(len(one.entries) <= 1 + QUICK.memory_depth for one in kept)

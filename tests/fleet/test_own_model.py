@@ -24,10 +24,10 @@ from levywalk.cli.main import app
 from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError, MissingFile
 from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.operate import export
-from levywalk.fleet.operate.fleet_status import fleet_status, look
+from levywalk.fleet.operate.fleet_status import fleet_status, view_nodes
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge, with_metrics
-from levywalk.fleet.operate.whole_status import together as together_status
+from levywalk.fleet.operate.whole_status import joint_status as together_status
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.node_step import Measured
@@ -761,7 +761,7 @@ def test_eight_real_nodes_reach_the_accuracy_of_the_simulation_though_one_is_kil
         eventually(lambda: all(one["final"] for one in live.statuses().values()))
         assert len(live.statuses()) == 8
         folder = FleetFolder.open(at)
-        shown = fleet_status(look(folder.files, folder.manifest), folder.manifest, begun=True)
+        shown = fleet_status(view_nodes(folder.files, folder.manifest), folder.manifest, begun=True)
         for v in range(8):
             assert live.end(v) == 0
     simulated = lw.run(

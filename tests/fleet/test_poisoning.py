@@ -13,7 +13,7 @@ import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec
 from levywalk.fleet.checking.faults import draw
-from levywalk.fleet.checking.schedules import see, sweep
+from levywalk.fleet.checking.schedules import run_world, sweep
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 from levywalk.fleet.operate.doctor import examine
@@ -693,7 +693,7 @@ def test_one_poisons_among_crashes_and_cuts_and_the_replay_is_exact(seeds):
     refused = 0
     for seed in seeds:
         world = _PoisonedWorld(_poisoned_schedule(seed), _one_poisons)
-        assert see(world) is not None
+        assert run_world(world) is not None
         kept = [site.disk.refusals for site in world.sites if site.disk.refusals is not None]
         refused += sum(one.times for each in kept for one in each.senders)
     assert refused > len(seeds)
@@ -729,20 +729,20 @@ def test_a_poisoner_that_opens_epochs_is_refused_and_the_replay_is_exact(
     monkeypatch.setattr(Comparing, "_count_refusal", counted)
     for seed in seeds:
         world = _PoisonedWorld(_poisoned_schedule(seed, policy, rumour=4), _one_opens_epochs)
-        assert see(world) is not None
+        assert run_world(world) is not None
     assert sum(opened) > len(seeds)  # models of epochs that the poisoner has opened
 
 
 def test_the_same_poison_without_comparison_breaks_the_replay():
     schedule = dataclasses.replace(_poisoned_schedule(0), checked=False, privacy=None)
     with pytest.raises(Violation, match="I7"):
-        see(_PoisonedWorld(schedule, _one_poisons))
+        run_world(_PoisonedWorld(schedule, _one_poisons))
 
 
 def test_a_refusal_of_an_honest_node_would_be_noticed():
     world = World(_poisoned_schedule(0), _one_poisons)
     with pytest.raises(Violation, match="which is honest"):
-        see(world)
+        run_world(world)
 
 
 # Off by default, and what is refused

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.log_pieces import DiskLog
 from levywalk.fleet.checking.logs import judge, judge_folder
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import sweep
@@ -303,7 +303,7 @@ def test_the_end_of_a_budget_is_logged_once():
     for v, count in enumerate(spent(virtual)):
         ends = [line for line in virtual.logs[v] if isinstance(line, BudgetSpent)]
         assert len(ends) == (count == 24)
-    verdict = judge(fleet, [Piece(v, lines) for v, lines in virtual.logs.items()])
+    verdict = judge(fleet, [DiskLog(v, lines) for v, lines in virtual.logs.items()])
     assert verdict.steps == 150
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.checking import processes
-from levywalk.fleet.checking.log_pieces import Piece, pieces
+from levywalk.fleet.checking.log_pieces import DiskLog, pieces
 from levywalk.fleet.checking.logs import WalkVerdict, judge, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
@@ -314,7 +314,7 @@ def test_namespaces_leave_nothing():
 
 def logs_of(
     regenerated: bool = False, policy: GuardianPolicy = GuardianPolicy.WAIT
-) -> tuple[Fleet, list[Piece]]:
+) -> tuple[Fleet, list[DiskLog]]:
     """Return the logs of a virtual fleet, in which a node was lost, or none."""
     terms = HandOffTerms(
         b"judge", policy=policy, renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05
@@ -337,12 +337,12 @@ def logs_of(
         virtual.at(virtual.now, PlannedFault("kill", holder))
         virtual.at(virtual.now + 1.2, PlannedFault("restart", holder))
     assert virtual.run()
-    return fleet, [Piece(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
+    return fleet, [DiskLog(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
 
 
 def change(
-    logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]
-) -> list[Piece]:
+    logs: list[DiskLog], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]
+) -> list[DiskLog]:
     """Replace one visit by others."""
     for piece in logs:
         for i, line in enumerate(piece.lines):
@@ -359,7 +359,7 @@ def _visits(line: object, step: int) -> bool:
     return isinstance(line, Visit) and line.step == step
 
 
-def moved(logs: list[Piece], step: int) -> list[Piece]:
+def moved(logs: list[DiskLog], step: int) -> list[DiskLog]:
     """Put one visit into another node's log, where it belongs by its order in the epoch."""
     made = {piece.node for piece in logs for line in piece.lines if _visits(line, step)}
     found: list[Visit] = []
@@ -442,7 +442,7 @@ def test_the_judge_finds_work_beyond_a_register():
         judge(fleet, change(logs, lambda line: line is last, lambda line: [line, beyond]))
 
 
-def forked(policy: GuardianPolicy) -> tuple[Fleet, list[Piece], list[Piece]]:
+def forked(policy: GuardianPolicy) -> tuple[Fleet, list[DiskLog], list[DiskLog]]:
     """Return logs of a walk, and of two branches of it that both went on."""
     fleet, logs = logs_of(policy=policy)
     began = next(line for piece in logs for line in piece.lines if isinstance(line, Began))
@@ -456,7 +456,7 @@ def forked(policy: GuardianPolicy) -> tuple[Fleet, list[Piece], list[Piece]]:
     node, at = steps[150]
     left, right = ((1, at.transfers, v) for v in (node, node + 1))
     fork = [
-        Piece(
+        DiskLog(
             node,
             [
                 Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150),

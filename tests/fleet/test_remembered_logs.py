@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.log_pieces import Piece
+from levywalk.fleet.checking.log_pieces import DiskLog
 from levywalk.fleet.checking.logs import judge
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.kept_memory import EPOCHS, NODE_LOST, KeptMemory
@@ -23,7 +23,7 @@ N = 5
 TERMS = HandOffTerms(b"", renew_after=5, heartbeat=1.0, dead_after=4.0, retry=0.5)
 
 
-def walked(kills: int, steps: int) -> tuple[Fleet, list[Piece]]:
+def walked(kills: int, steps: int) -> tuple[Fleet, list[DiskLog]]:
     """Let a fleet with SAGA and oldest neighbour walk: node 3 loses its disk soon, and the holder
     is killed so many times. Return it, and what its nodes have left.
     """
@@ -44,13 +44,13 @@ def walked(kills: int, steps: int) -> tuple[Fleet, list[Piece]]:
     return fleet, [lost, *(left_by(virtual, v) for v in range(N))]
 
 
-def left_by(virtual: VirtualFleet, v: int) -> Piece:
+def left_by(virtual: VirtualFleet, v: int) -> DiskLog:
     """Return what a node has left, as it is read from the disk of a real one."""
     lines, kept = tuple(virtual.logs[v]), virtual.machines[v].disk["memory"]
-    return Piece(v, lines, virtual.final if virtual.over else None, None, kept)
+    return DiskLog(v, lines, virtual.final if virtual.over else None, None, kept)
 
 
-def starts(pieces: list[Piece]) -> list[NewGeneration]:
+def starts(pieces: list[DiskLog]) -> list[NewGeneration]:
     """Return where memory started again."""
     return [line for one in pieces for line in one.lines if isinstance(line, NewGeneration)]
 

@@ -148,7 +148,7 @@ def test_real_nodes_shut_a_revoked_node_out(tmp_path: Path) -> None:
         victim = fleet.status(PATIENCE)["holder"] or 0
         shown = CliRunner().invoke(app, ["fleet", "revoke", str(fleet.path), str(victim)])
         assert shown.exit_code == 0, shown.output
-        assert f"Node {victim} is revoked. Told nodes 0-3" in shown.output
+        assert f"Node {victim} is revoked. Nodes 0-3 were told" in shown.output
         near = [(victim + 1) % 4, (victim + 3) % 4]
 
         def out() -> bool:

@@ -16,7 +16,7 @@ import levywalk as lw
 from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, ScheduledFault, draw
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import TrustsItsDisk
-from levywalk.fleet.checking.schedules import play, see
+from levywalk.fleet.checking.schedules import play, run_world
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.events import (
@@ -77,7 +77,7 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
     mark_of,
 )
-from levywalk.fleet.simulate.timeline import stuck
+from levywalk.fleet.simulate.timeline import why_stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.codec import decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
@@ -561,7 +561,7 @@ ROLES = {"holder": HOLDER, "guardian": GUARDIAN, "next": NEXT, "node 0": 0, "nod
 def test_a_restored_backup_in_the_middle_of_a_walk(role, writes):
     fault = ScheduledFault(12.0, "rollback", (ROLES[role],), 3.0, writes)
     world = World(replace(CALM, faults=(fault,)))
-    assert see(world) is not None  # I1 to I7, and the walk comes to its end
+    assert run_world(world) is not None  # I1 to I7, and the walk comes to its end
     assert world.done["rollback"] == 1
 
 
@@ -624,9 +624,9 @@ def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     virtual.at(2.0, PlannedFault("rejoin", 2))
     virtual.run(until=1.5)
     assert "has seen its write" in virtual.node(2).fenced
-    assert "plan a fault 'rejoin'" in stuck(virtual)
+    assert "plan a fault 'rejoin'" in why_stuck(virtual)
     with command_line():  # which has no such option
-        assert "(--lose-disk 2@TIME --gone 2@TIME --restart 2@LATER)" in stuck(virtual)
+        assert "(--lose-disk 2@TIME --gone 2@TIME --restart 2@LATER)" in why_stuck(virtual)
     assert virtual.run()
     assert not virtual.node(2).fenced
 
@@ -669,8 +669,8 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_until_it_is_gone():
     virtual.at(2.0, PlannedFault("restart", guardian))
     assert not virtual.run()
     assert virtual.node(guardian).awaited == {holder}
-    assert f"node {guardian} has started again and waits" in stuck(virtual)
-    assert f"--gone {holder}@TIME" in stuck(virtual)
+    assert f"node {guardian} has started again and waits" in why_stuck(virtual)
+    assert f"--gone {holder}@TIME" in why_stuck(virtual)
     virtual.at(virtual.now, PlannedFault("gone", holder))
     assert virtual.run()
 

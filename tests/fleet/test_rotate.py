@@ -274,9 +274,9 @@ def test_a_node_that_is_just_starting_is_told_when_it_answers(
         return {"done": True}
 
     monkeypatch.setattr(control, "ask", ask)
-    assert not rotating.taken(fleet, 1, PATIENCE)  # it has no process
+    assert not rotating.use_new_keys(fleet, 1, PATIENCE)  # it has no process
     monkeypatch.setattr(rotating, "running", lambda state: 17)
-    assert rotating.taken(fleet, 1, PATIENCE)
+    assert rotating.use_new_keys(fleet, 1, PATIENCE)
     assert asked == ["keys"] * 3
 
 

@@ -34,7 +34,7 @@ def test_new_keys_revoked_nodes_and_new_ones_while_nodes_are_killed(tmp_path: Pa
     def enough(rounds: int, kills: list[Kill]) -> bool:
         return rounds > 0 and sum(bool(one.during) for one in kills) >= DURING
 
-    found, kills, verdict = service.served(folder, random.Random(3), 3.0, enough, 1.5)
+    found, kills, verdict = service.run_service(folder, random.Random(3), 3.0, enough, 1.5)
     assert sum(bool(one.during) for one in kills) >= DURING
     assert len(found.joined) >= 2
     assert found.revoked
@@ -109,12 +109,12 @@ def test_lost_updates_of_others_than_revoked_nodes_are_an_error(
         return True
 
     with pytest.raises(Violation, match="updates of nodes that were not revoked are lost"):
-        service.served(folder, random.Random(1), 1.0, enough, 1.0)
+        service.run_service(folder, random.Random(1), 1.0, enough, 1.0)
     by = Counter({4: 2})
     with pytest.raises(Violation, match="not revoked"):
-        service.served(folder, random.Random(1), 1.0, enough, 1.0)
+        service.run_service(folder, random.Random(1), 1.0, enough, 1.0)
     verdict, by = verdict._replace(lost=0), Counter()
-    assert service.served(folder, random.Random(1), 1.0, enough, 1.0)[2].lost == 0
+    assert service.run_service(folder, random.Random(1), 1.0, enough, 1.0)[2].lost == 0
 
 
 def test_wrong_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

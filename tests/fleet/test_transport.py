@@ -257,7 +257,7 @@ def test_a_connection_that_hangs_is_given_up_and_another_channel_is_tried(
             await until(lambda: HIGH in low._channels)
             first = low._channels[HIGH]
             await until(lambda: below.all("closed"))
-            assert below.all("closed") == ["Late: node 5 was not reached in 0 seconds"]
+            assert below.all("closed") == ["PeerTimeout: node 5 was not reached in 0 seconds"]
             await until(lambda: low._channels[HIGH] is not first)
             silent.close()
         async with pair.running(HIGH):
@@ -490,7 +490,9 @@ def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.Mo
     async def test() -> None:
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
             assert (await refusal(call))[0] is grpc.StatusCode.DEADLINE_EXCEEDED
-            assert above.told == [("closed", LOW, "Late: node 2 has not said hello in 0 seconds")]
+            assert above.told == [
+                ("closed", LOW, "PeerTimeout: node 2 has not said hello in 0 seconds")
+            ]
             await until(lambda: high.links[LOW].streams == 0)
 
     run(test())
@@ -535,7 +537,7 @@ def test_too_many_frames_are_refused_also_on_a_new_stream(
                     for frame in frames:
                         await call.write(frame)
                 flood = "node 2 sends more than 0 frames a second: the stream is closed"
-                await until(lambda: above.all("closed") == [f"Flood: {flood}"])
+                await until(lambda: above.all("closed") == [f"FrameFlood: {flood}"])
             assert len(above.all("got")) == 19  # and a hello
             async with pair.calling(LOW) as call:
                 await call.write(pair.hello(LOW))
@@ -572,7 +574,7 @@ def odd_version(der: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("nothing", "Late: node 5 has not said hello"),
+        ("nothing", "PeerTimeout: node 5 has not said hello"),
         ("garbage", "Malformed: the bytes are not a frame"),
         ("message first", "Malformed: a Hello was expected first"),
         ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),

@@ -18,7 +18,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.runtime.node_status import waits_for
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.simulate.timeline import stuck, summary, timeline, timeline_data
+from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data, why_stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.limits import mostly_more
 
@@ -106,8 +106,8 @@ def test_a_dead_holder_is_brought_back_by_its_guardian():
 def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     waits = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "guardian"))
     assert not waits.over
-    assert "waits for its guardian" in stuck(waits)
-    assert "which is dead: restart it" in stuck(waits)
+    assert "waits for its guardian" in why_stuck(waits)
+    assert "which is dead: restart it" in why_stuck(waits)
     guardian = next(told.node for told in waits.told if told.what == "kill")
     waits.at(waits.now, PlannedFault("restart", guardian))
     assert waits.run()
@@ -247,7 +247,7 @@ def test_a_guardian_without_its_disk_needs_the_operators_word():
     virtual.at(virtual.now, PlannedFault("lose disk", guardian))
     virtual.at(virtual.now + 0.2, PlannedFault("restart", guardian))
     assert not virtual.run()
-    assert "which has lost its disk: tell the others" in stuck(virtual)
+    assert "which has lost its disk: tell the others" in why_stuck(virtual)
     virtual.at(virtual.now, PlannedFault("gone", guardian))
     assert virtual.run()
     with pytest.raises(InvalidParameter, match="missing"):

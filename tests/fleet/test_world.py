@@ -15,7 +15,7 @@ from levywalk.fleet.checking.faults import (
     draw,
 )
 from levywalk.fleet.checking.machines import made_of
-from levywalk.fleet.checking.schedules import see, sweep
+from levywalk.fleet.checking.schedules import run_world, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
 from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Turn
@@ -66,7 +66,7 @@ def test_without_faults_the_walk_is_the_reference_backends(design, problem):
     world = World(
         replace(CALM, design=design, problem=problem, duplicates=0.3, drift=0.2, steps=60)
     )
-    see(world)
+    run_world(world)
     fleet = world.fleet
     trace = lw.run(
         fleet.network, fleet.problem, fleet.design, steps=60, step_size=0.01, seed=fleet.seed,
@@ -103,7 +103,7 @@ def test_a_crash_comes_between_any_two_effects(amount):
 def test_a_write_that_is_torn_happens_as_a_whole_or_not_at_all():
     for amount in (0, 1):
         world = World(with_faults(ScheduledFault(10.0, "torn", (HOLDER,), 5.0, amount)), keep=True)
-        see(world)
+        run_world(world)
         at = next(i for i, line in enumerate(world.transcript) if "stops: torn" in line)
         assert ("writes" in world.transcript[at - 1]) == bool(amount)
 
@@ -122,7 +122,7 @@ def test_a_full_disk_stops_a_node_until_there_is_room():
 
 def test_a_node_without_its_disk_does_not_bear_a_second_first_token():
     world = World(with_faults(ScheduledFault(20.0, "wipe", (CALM.fleet.start,), 2.0, 0)))
-    assert see(world) is not None
+    assert run_world(world) is not None
     assert world.sites[CALM.fleet.start].disks_lost == 1
     assert len([epoch for epoch in world.invariants.began if epoch.counter == 0]) == 1
 
@@ -172,7 +172,7 @@ def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
     assert not world.finished
     world.run(102.0)
     assert max(world.invariants.visits) > max(before) or max(world.invariants.began) > max(before)
-    loss = see(world)
+    loss = run_world(world)
     assert loss is not None
     assert loss.lost == 0
 
@@ -180,7 +180,7 @@ def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
 def test_a_dead_holder_costs_at_most_k_updates():
     for at in range(10, 30, 2):
         world = World(with_faults(ScheduledFault(at, "die", (HOLDER,), 500.0, 10), renew_after=3))
-        loss = see(world)
+        loss = run_world(world)
         assert loss is None or loss.lost <= 3
 
 
@@ -228,7 +228,7 @@ def test_newcomers_do_not_break_anything():
     newcomers = 0
     for seed in range(60):
         world = Newcomers(draw(seed, kinds=dict(KINDS) | {"wipe": 12}))
-        see(world)
+        run_world(world)
         newcomers += world.newcomers
         for v, site in enumerate(world.sites):
             if world.newcomers and world.finished and site.up and not site.disk.own.pending:

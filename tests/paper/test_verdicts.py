@@ -10,7 +10,7 @@ import pytest
 
 from levywalk.point_answer import PointAnswer
 from levywalk.reproduction.paper import LABELS, QUICK
-from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
+from levywalk.reproduction.reproduce import expected_verdicts, reproduce, unexpected_verdicts
 from tests.shared import shared_folder
 
 pytestmark = pytest.mark.more
@@ -47,7 +47,7 @@ def points(found, label, *words):
 
 def test_the_verdicts_are_those_expected(found):
     assert [claim.label for claim in found.claims] == ASKED
-    assert surprises(found.claims, QUICK) == []
+    assert unexpected_verdicts(found.claims, QUICK) == []
 
 
 def test_every_interval_holds_its_effect_and_says_how_many_instances_it_rests_on(found):

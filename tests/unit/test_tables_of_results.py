@@ -63,5 +63,5 @@ def test_a_league_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "failed: grid" in page
     cells, failures = found  # as before
     assert (len(cells), len(failures)) == (1, 1)
-    monkeypatch.setattr("levywalk.league.league.computed", lambda *given, **options: ([], ()))
+    monkeypatch.setattr("levywalk.league.league.compute_tasks", lambda *given, **options: ([], ()))
     assert isinstance(run_league({}, QUICK, tmp_path), LeagueResult)

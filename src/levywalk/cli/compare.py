@@ -38,7 +38,9 @@ Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight
 
 NetworkText = Annotated[
     str | None,
-    typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."),
+    typer.Argument(
+        help="Network: ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."
+    ),
 ]
 Designs = Annotated[
     str,
@@ -56,8 +58,8 @@ Accuracy = Annotated[
     float | None,
     typer.Option(
         "--accuracy",
-        help="What to tune for: a share of the initial error (default 0.01), or with --rank-by "
-        "loss or a metric a value of that (default: the value at the end decides).",
+        help="Accuracy to tune for, as a share of the initial error (default: 0.01). With "
+        "--rank-by loss or a metric: a value of that (default: tune for the value at the end).",
     ),
 ]
 TunedSize = Annotated[

@@ -58,7 +58,7 @@ def ends_by_ctrl_c(
 
 
 class _Ending:
-    """How a command ends after Ctrl-C: by one line, and if need be at once."""
+    """How a command ends after Ctrl-C: with one line on stderr, and at once where it must."""
 
     def __init__(self, how_to_go_on: str) -> None:
         self._how_to_go_on = how_to_go_on

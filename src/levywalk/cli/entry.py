@@ -1,4 +1,4 @@
-"""The entry point of the command: loads the command line, which Ctrl-C may end already."""
+"""The entry point of the command: loads the command line; Ctrl-C may interrupt even that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
 
         run_command()
     except KeyboardInterrupt:
-        print("Interrupted. Nothing was begun: run the same command again.", file=sys.stderr)
+        print("Interrupted. Nothing was started: run the same command again.", file=sys.stderr)
         raise SystemExit(130) from None
     finally:
         # The work is over; Ctrl-C should not spoil Python's own end.

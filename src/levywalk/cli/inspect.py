@@ -105,7 +105,7 @@ def inspect(
         "accuracy": accuracy,
         "advice": advice(found, command),
         "phase": (
-            "Phase diagram: no place, because only smoothness constants were given."
+            "Phase diagram: not placed in it, because only smoothness constants were given."
             if smoothness is not None
             else place_sentence(graph, problem)
         ),

@@ -90,7 +90,7 @@ def league(
     from levywalk.league.goals import GOAL_NETWORKS
     from levywalk.league.scenes import FULL, QUICK, networks_named
     from levywalk.league.text import goals_text, table
-    from levywalk.report.league_document import failed, map_rows
+    from levywalk.report.league_document import failure_sentences, map_rows
     from levywalk.sweeps.pools import ClusterLost
     from levywalk.sweeps.store import ResultStoreError
     from levywalk.trace import as_costs
@@ -155,7 +155,7 @@ def league(
         if document["goals"]:
             print("", *goals_text(document), sep="\n")
         print(f"\n{document['seconds']:.0f} s. Written: {', '.join(str(path) for path in files)}")
-    for line in failed(document):
+    for line in failure_sentences(document):
         print(f"error: {line}", file=sys.stderr)
     missed = [goal for goal in document["goals"] if not goal["met"]]
     if check and missed:

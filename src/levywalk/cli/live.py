@@ -1,4 +1,4 @@
-"""``levywalk live`` and ``levywalk explain``: pages on which a walk is watched.
+"""``levywalk live`` and ``levywalk explain``: pages that show walks in a browser.
 
 Each option of `live` is a parameter, so that function is long.
 """
@@ -42,7 +42,8 @@ def live(
     network: Annotated[
         str | None,
         typer.Argument(
-            help="ring:100, grid:10,10, ws:500,4,0.1, …, or a network file. Default: grid:10,10."
+            help="Network: ring:100, grid:10,10, ws:500,4,0.1, …, or a network file. "
+            "Default: grid:10,10."
         ),
     ] = None,
     data: Data = "heterogeneous",
@@ -151,7 +152,7 @@ def _walks(
         step_size_setting,
     )
     from levywalk.experiments.spec import check_experiment
-    from levywalk.live.export import exported
+    from levywalk.live.export import export_experiment
     from levywalk.live.session import LiveSession
     from levywalk.live.walk_player import WalkPlayer
 
@@ -172,7 +173,7 @@ def _walks(
     session.advance(1)  # so that nobody waits in front of a page that does not move
     session.restart(seed)
     title = f"A model walks over {graph.name}"
-    return WalkPlayer(session, title, partial(exported, session, sections))
+    return WalkPlayer(session, title, partial(export_experiment, session, sections))
 
 
 def _trace(path: Path, network: str | None, sources: SourceOptions, seed: int) -> Player:

@@ -277,7 +277,7 @@ def main() -> None:
 
 
 def with_options_named(message: str, arguments: list[str]) -> str:
-    """Return an error about an argument as one about the option that was typed for it.
+    """Return an error about an argument with the name of the option that was typed for it.
 
     Examples
     --------

@@ -97,10 +97,10 @@ def reproduce(
     if quick and seeds != "first":
         raise InvalidParameter(f"--quick has instances of its own; leave --seeds {seeds} out")
     effort = QUICK if quick else EFFORTS[seeds]
-    paper.spelled(labels or [])
+    paper.spelled_labels(labels or [])
     if check:
         paper.expected_verdicts(effort)  # fails before an hour of work
-    asked = {"labels": sorted(set(paper.spelled(labels or []))), "effort": effort.name}
+    asked = {"labels": sorted(set(paper.spelled_labels(labels or []))), "effort": effort.name}
     folder = writable_folder(out or stored_folder(FOLDER, asked))
     if out is None:
         if folder != FOLDER:
@@ -121,7 +121,7 @@ def reproduce(
         _show(found)
         drawn = f", and the figures in {folder / paper.DRAWN}" if found.figures else ""
         print(f"\n{found.seconds:.0f} s. Written: {', '.join(str(path) for path in files)}{drawn}")
-    unexpected = paper.surprises(found.claims, effort) if check else []
+    unexpected = paper.unexpected_verdicts(found.claims, effort) if check else []
     for line in unexpected:
         print(f"unexpected: {line}", file=sys.stderr)
     if unexpected:

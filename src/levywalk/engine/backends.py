@@ -131,7 +131,7 @@ def _walk_without_kernel(plan: RunPlan) -> str | None:
             )
         for name in walk.asks_neighbours:
             if type(walk.node_memory[name]) not in (Number, PerNode):
-                return f"the walk {walk.name} asks its neighbours for {name}, which is no number"
+                return f"the walk {walk.name} asks its neighbours for {name}, which is not a number"
     return None
 
 

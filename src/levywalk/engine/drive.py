@@ -22,7 +22,7 @@ from levywalk.engine.resume import RunProgress, StateFile
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Share, StepLimit, equal_shares, side_by_side
-from levywalk.engine.tokens import together
+from levywalk.engine.tokens import joint_standings
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import CtrlC, Listening
 from levywalk.progress import Bar
@@ -109,7 +109,7 @@ def drive(
 
 
 def _looked(observer: Observer, done: int, ctrl_c: CtrlC) -> CallbackError | None:
-    """Let metrics and callbacks look at the run; return the error if one of them fails.
+    """Evaluate metrics and call callbacks; return the error if one of them fails.
 
     A `KeyboardInterrupt` that a callback raises by itself counts as a press of Ctrl-C.
     """
@@ -126,7 +126,7 @@ def _looked(observer: Observer, done: int, ctrl_c: CtrlC) -> CallbackError | Non
 
 def _models(state: RunState, tokens: int) -> tuple[Floats, AnyArray]:
     """Return the replicas' models, and whether each is finite."""
-    now = together(_standing(state), tokens)
+    now = joint_standings(_standing(state), tokens)
     return now.model[:, 0], now.active[:, 0]
 
 
@@ -181,7 +181,7 @@ class RunShare(Share):
         """Measure the models and write the results into the record, starting at this column."""
         if self.job.costs is not None:
             self.time[:, column : column + len(marks)] = self._seconds(seen, marks)
-        seen = together(seen, self.tokens)
+        seen = joint_standings(seen, self.tokens)
         self.measure(seen, self.errors, column)
         here = slice(column, column + seen.hops.shape[1])
         self.counts[:, 0, here], self.counts[:, 1, here] = seen.hops, seen.transfers
@@ -269,7 +269,7 @@ def _trace(
     plan, points = job.run_plan, len(step)
     distance2, excess, loss = (record.errors[:, i, :points] for i in range(3))
     hops, transfers, small_messages = (record.counts[:, i, :points] for i in range(3))
-    ended = together(_standing(state), plan.tokens)
+    ended = joint_standings(_standing(state), plan.tokens)
     diverged_at = _first(state.diverged_at, plan.tokens)
     diverged = int((diverged_at >= 0).sum())
     if diverged:

@@ -1,4 +1,4 @@
-"""`gossip`: every node keeps a model, and all of them talk to all their neighbours at once.
+"""`gossip`: every node keeps a model, and exchanges it with all neighbours in every round.
 
 This is the usual alternative to a walking model. Both use the same problems, traces and counts of
 messages, so they can be compared.
@@ -40,7 +40,7 @@ from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Constant
 from levywalk.trace import Costs, Trace, as_costs
-from levywalk.trace.provenance import part_told
+from levywalk.trace.provenance import part_record
 from levywalk.updates import sgd
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -138,7 +138,7 @@ def gossip(
         )
     told = {
         "update": {"text": method, "recipe": None},
-        "step_size": [part_told("schedule", Constant(made.step_size))],
+        "step_size": [part_record("schedule", Constant(made.step_size))],
         "rounds": made.rounds,
         **({} if plan is None else {"metrics": plan.told()}),
         "interrupted": failed is not None,
@@ -179,7 +179,7 @@ class _GossipRecord:
         )
 
     def until(self, count: int) -> None:
-        """Keep the first checkpoints alone."""
+        """Keep only the first checkpoints."""
         self.marks, self.errors = self.marks[:count], self.errors[:, :count]
         self.metrics, self.disagreement = self.metrics[:, :count], self.disagreement[:count]
 
@@ -229,7 +229,7 @@ def _trace(
         "problem": {
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
-            "loss": None if loss is None else part_told("loss", loss),
+            "loss": None if loss is None else part_record("loss", loss),
         },
         "design": {"name": f"gossip ({told['update']['text']})", "local": True, "recipe": None},
         "disagreement": [float(value) for value in record.disagreement],

@@ -4,7 +4,7 @@ The loss at the checkpoints may cost a tenth of the walk's own time. A clock wou
 depend on the machine, and a count of samples is wrong, because a sample costs more or less than an
 update by its loss and its dimension. So times were measured once, and are constants here. They are
 nanoseconds on one core of an AMD EPYC with AVX2, with all data in the cache; only their ratios
-count. Updates are taken at their cheapest: many replicas side by side, and nothing but plain SGD.
+count. The cheapest updates are assumed: many replicas side by side, and plain SGD.
 Larger networks, single chains and other updates take longer, so measuring is a smaller share.
 
 ============================  ===================================  =================================
@@ -96,7 +96,7 @@ def affordable_nodes(problem: Problem, update: Update, steps: int, checkpoints: 
 
 
 def update_cost(problem: Problem, update: Update) -> float:
-    """Return what an update costs at its cheapest, in nanoseconds."""
+    """Return the least that an update can cost, in nanoseconds."""
     if not (isinstance(problem, GeneralizedLinear) and follows_its_loss(problem)):
         return _PLAIN
     cost, counts = _cost(problem), np.diff(problem.offsets)

@@ -34,7 +34,7 @@ from levywalk.problem import (
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.samples import read_only
-from levywalk.problem.sparse_features import frozen
+from levywalk.problem.sparse_features import read_only_features
 from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
@@ -196,7 +196,7 @@ def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats,
         chosen[nodes] = True
         rows = np.repeat(chosen, counts)
         features, targets, counts = (
-            frozen(features[rows]),
+            read_only_features(features[rows]),
             read_only(targets[rows]),
             counts[nodes],
         )

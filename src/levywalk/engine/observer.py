@@ -1,7 +1,8 @@
-"""Who looks at a run at its checkpoints: metrics and callbacks.
+"""The metrics and callbacks of a run, which are evaluated at its checkpoints.
 
-All threads stop at a checkpoint at which somebody looks, and the thread that called `run` evaluates
-the metrics and calls the callbacks. So users' functions are never called by two threads at once.
+All threads stop at a checkpoint that has metrics or callbacks, and the thread that called `run`
+evaluates the metrics and calls the callbacks. So users' functions are never called by two threads
+at once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
 
 
 class Observer:
-    """The checkpoints at which a run stops for somebody, and what is done there.
+    """The checkpoints at which a run stops for metrics or callbacks, and what is done there.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class Observer:
             self.stops = job.checkpoints[-1:]
 
     def until(self, done: int) -> int:
-        """Return the next step at which somebody looks."""
+        """Return the next step at which metrics are evaluated or callbacks are called."""
         return int(self.stops[np.searchsorted(self.stops, done, side="right")])
 
     def look(self, done: int) -> None:

@@ -195,7 +195,7 @@ class StateFile:
             raise ResumeError(
                 f"{self.path} holds another run, with a different {listed}; give resume another "
                 "file for this run, or "
-                "delete the file to start afresh"
+                "delete the file to start from the beginning"
             )
         if about["machine"] != self.machine:
             names = [
@@ -226,8 +226,8 @@ class StateFile:
 
     def _refusal(self, what: str) -> ResumeError:
         return ResumeError(
-            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore "
-            "a copy"
+            f"{self.path} {what}; the file is left as it is: delete it to start from the "
+            "beginning, or restore a copy"
         )
 
 

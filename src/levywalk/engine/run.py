@@ -32,7 +32,7 @@ from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Costs, Trace, as_costs
-from levywalk.trace.provenance import told
+from levywalk.trace.provenance import provenance_of
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -380,7 +380,7 @@ def _provenance(
     job: Job,
 ) -> dict[str, Any]:
     plan = job.run_plan
-    return told(
+    return provenance_of(
         network,
         problem,
         design,

@@ -86,7 +86,7 @@ def per_token(start: Any, x0: Any, replicas: int, tokens: int) -> tuple[Any, Any
     return start, x0
 
 
-def together(seen: Standings, tokens: int) -> Standings:
+def joint_standings(seen: Standings, tokens: int) -> Standings:
     """Return the standings of replicas: the mean of the tokens' models, and sums of what they did.
 
     A replica counts as diverged once one of its models has overflowed.

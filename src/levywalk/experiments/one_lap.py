@@ -1,4 +1,4 @@
-"""The demo's last panel: trapped, freed, and one lap of the ring to 1e-6."""
+"""The demo's last panel: a trapped walk, one freed by jumps, and one lap of the ring to 1e-6."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAPPED, FREED, LAP = "WeightRW", "MHLJ", "oldest neighbour + Newton token"
 
 
 def one_lap(result: Comparison, threads: int | None = None) -> Trace:
-    """Let a walk and an update that remember go two laps on the network and data of the demo."""
+    """Run a walk and an update with memory for two laps on the network and data of the demo."""
     experiment = check_experiment(result.settings, "the demo")
     network, problem, _ = experiment.build(Path())
     steps = 2 * network.n

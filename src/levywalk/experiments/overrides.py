@@ -1,4 +1,4 @@
-"""Values of the command line that are laid over an experiment file: ``--set run.steps=5000``."""
+"""Values of the command line that replace those of an experiment file: ``--set run.steps=5000``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def merge_overrides(texts: list[str]) -> dict[str, Any]:
-    """Read several ``--set``, later ones over earlier ones."""
+    """Read several ``--set``; later ones replace earlier ones."""
     found: dict[str, Any] = {}
     for text in texts:
         found = merged(found, parse_override(text))
@@ -40,7 +40,7 @@ def merge_overrides(texts: list[str]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested tables with the values of ``over`` laid over those of ``base``.
+    """Return nested tables with the values of ``base``, replaced by those of ``over``.
 
     Examples
     --------

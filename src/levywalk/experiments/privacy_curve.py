@@ -115,7 +115,7 @@ def privacy_curve(
     progress: bool | None = None,
     **settings: Any,
 ) -> PrivacyCurve:
-    """Simulate a design for several budgets, each with the least noise that keeps it.
+    """Simulate a design for several budgets, each with the least noise that stays within it.
 
     Parameters
     ----------

@@ -115,8 +115,8 @@ def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Flo
     name = str(getattr(metric, "__name__", type(metric).__name__))
     if getattr(metric, "higher_is_better", False):
         raise InvalidParameter(
-            f"rank_by as a function must be one that is better when smaller, and {name} should "
-            f"rise; give metrics={{{name!r}: …}} and rank_by={name!r}"
+            f"rank_by as a function must be better when it is smaller, but {name} is better when "
+            f"it is higher; give metrics={{{name!r}: …}} and rank_by={name!r}"
         )
     if accuracy is not None:
         raise InvalidParameter(
@@ -125,7 +125,9 @@ def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Flo
             f"got {accuracy!r}"
         )
     if name in list(Criterion):
-        raise InvalidParameter(f"rank_by must be a function of another name than {name!r}")
+        raise InvalidParameter(
+            f"rank_by must not be a function with the name of a measure, got {name!r}; rename it"
+        )
     try:
         float(metric(first[0].copy()))
     except Exception as error:  # a user's function may raise anything

@@ -296,7 +296,7 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _untold(make: Callable[..., Any]) -> list[str]:
-    """Return the arguments without which nothing can be made, and which cannot be typed."""
+    """Return the required arguments that cannot be typed on a command line."""
     takes = _plain_arguments(make)
     return [
         key

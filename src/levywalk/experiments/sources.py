@@ -1,4 +1,4 @@
-"""Options about the network and the data, laid over the sections [network] and [problem].
+"""Options about the network and the data, which replace values of [network] and [problem].
 
 Every command that takes a network and data uses these functions, and so does a TOML file whose
 values are overridden by options. An option that does not fit the section is refused by its name.

@@ -364,7 +364,7 @@ def _experiment_type(known: tuple[tuple[str, str], ...]) -> type[Experiment]:
 
 
 def read_experiment(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """Read and check an experiment file; ``overrides`` are laid over it.
+    """Read and check an experiment file; ``overrides`` replace its values.
 
     Examples
     --------

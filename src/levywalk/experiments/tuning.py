@@ -57,13 +57,13 @@ def relative_sizes(exponents: Sequence[int]) -> list[float]:
     return [10.0 ** (k / PER_DECADE) for k in exponents]
 
 
-def most(values: Floats) -> float:
+def four_fifths_quantile(values: Floats) -> float:
     """Return the least value that four of five values do not exceed; infinite if more than a fifth
     are.
 
     Examples
     --------
-    >>> most(np.array([1.0, 2.0, 3.0, 4.0, np.inf]))
+    >>> four_fifths_quantile(np.array([1.0, 2.0, 3.0, 4.0, np.inf]))
     4.0
     """
     return float(np.quantile(values, MOST, method="inverted_cdf"))
@@ -238,7 +238,10 @@ class _StepSizeScore:
         else:
             self.steps = float(settled_at(step, mean[None], accuracy)[0])
             self.steps_draws = settled_draws(step, values, accuracy, 0, DRAWS)
-        self.limits: Score = most(self.steps_draws), most(self.error_draws)
+        self.limits: Score = (
+            four_fifths_quantile(self.steps_draws),
+            four_fifths_quantile(self.error_draws),
+        )
 
 
 def _shares(tried: Sequence[_StepSizeScore]) -> Floats:

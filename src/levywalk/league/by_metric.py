@@ -27,14 +27,14 @@ from levywalk.league.league import (
     COSTS,
     MEASURES,
     LeagueTask,
-    competes,
-    computed,
+    can_compete,
+    compute_tasks,
     median_interval,
     seconds_of,
     still_to_do,
     write_league,
 )
-from levywalk.league.pairs import built
+from levywalk.league.pairs import built_pair
 from levywalk.league.scenes import LeagueEffort, budget, network_of, problem_of
 from levywalk.metrics import is_rising, named_metrics
 from levywalk.problem import Logistic, Problem, heterogeneous
@@ -124,7 +124,7 @@ def require_possible(
                     )
                 if first >= reach if rises else first <= reach:
                     raise InvalidParameter(
-                        f"--reach {reach:g} ranks nothing {where}, where the {metric} of the first "
+                        f"--reach {reach:g} cannot rank {where}, where the {metric} of the first "
                         f"model is {first:.4g} already; give a value between it and {best:.4g}"
                     )
 
@@ -147,7 +147,7 @@ def measure_by_metric(description: Mapping[str, Any]) -> tuple[dict[str, AnyArra
     for j, seed in enumerate(seeds):
         network = network_of(description["network"], seed)
         problem, held = scene(description["problem"], network.n, seed)
-        walk, update = built(description["pair"])
+        walk, update = built_pair(description["pair"])
         with warnings.catch_warnings():
             # Tuning searches for the limit, and that nothing was reached is a result here.
             warnings.simplefilter("ignore", DivergedWarning)
@@ -189,7 +189,7 @@ def metric_tasks(
         for name, section in networks.items():
             network = network_of(section, effort.seeds[0])
             for pair in effort.pairs:
-                if pair.gossip or not competes(pair, section):
+                if pair.gossip or not can_compete(pair, section):
                     continue
                 told: dict[str, Any] = {
                     "network": dict(section),
@@ -228,7 +228,7 @@ def metric_league(
 ) -> tuple[dict[str, Any], list[Path]]:
     """Run a league by a metric, and write league.json, league.md and league.html."""
     began, stored = time.perf_counter(), left_by_metric(tasks, folder)[1]
-    results, failures = computed(
+    results, failures = compute_tasks(
         tasks, measure_by_metric, folder, workers=workers, scheduler=scheduler, progress=progress
     )
     rows = [_row(task, arrays, costs) for task, arrays, _ in results]

@@ -16,7 +16,7 @@ from levywalk.engine import run
 from levywalk.engine.gossip import gossip
 from levywalk.engine.run import run_step_sizes
 from levywalk.errors import DivergedWarning
-from levywalk.league.pairs import built
+from levywalk.league.pairs import built_pair
 from levywalk.league.scenes import network_of, problem_of
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -64,7 +64,7 @@ class Competition:
 
     def result(self) -> Cell:
         """Return what the store holds."""
-        tunable = self.is_gossip or built(self.told["pair"])[1].tunable
+        tunable = self.is_gossip or built_pair(self.told["pair"])[1].tunable
         chosen, tuned_steps = [1.0] * len(self.accuracies), [math.inf] * len(self.accuracies)
         chosen_first, first_steps = list(chosen), list(tuned_steps)
         tried: dict[float, Floats] = {}
@@ -212,7 +212,7 @@ class Competition:
 
     def parts(self, network: Network, problem: Problem) -> tuple[Walk, Update, float]:
         """Return the walk, the update and its default step size on an instance."""
-        walk, update = built(self.told["pair"])
+        walk, update = built_pair(self.told["pair"])
         largest = walk.phases[0].bind(network, problem).largest
         return walk, update, update.default_step_size(largest, problem)
 

@@ -23,7 +23,7 @@ from levywalk.league.scenes import (
     LeagueEffort,
     budget,
     network_of,
-    thrifty,
+    uses_fewer_trials,
 )
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -126,7 +126,7 @@ def description_of(
     network: str, section: Mapping[str, Any], problem: str, pair: Pair, effort: LeagueEffort, n: int
 ) -> dict[str, Any]:
     """Return the task of one cell: everything that decides its numbers."""
-    few = thrifty(pair, network, problem)
+    few = uses_fewer_trials(pair, network, problem)
     accelerated = pair.update == "accelerated"
     return {
         "network": dict(section),
@@ -148,7 +148,7 @@ def description_of(
     }
 
 
-def competes(pair: Pair, section: Mapping[str, Any]) -> bool:
+def can_compete(pair: Pair, section: Mapping[str, Any]) -> bool:
     """Return whether a pair can run on a network at all."""
     return pair.walk != "lifted_ring" or section.get("family") == "ring"
 
@@ -178,7 +178,7 @@ def tasks_for(networks: Mapping[str, Mapping[str, Any]], effort: LeagueEffort) -
         for name, section in networks.items():
             network = network_of(section, effort.seeds[0])
             for pair in effort.pairs:
-                if competes(pair, section):
+                if can_compete(pair, section):
                     told = description_of(name, section, problem, pair, effort, network.n)
                     seconds = seconds_of(told, network.n_edges)
                     tasks.append(LeagueTask(name, problem, pair, told, seconds))
@@ -224,7 +224,7 @@ def run_league(
     workers, scheduler, progress
         As in `levywalk.sweeps.jobs.run_all`.
     """
-    results, failures = computed(
+    results, failures = compute_tasks(
         tasks_for(networks, effort),
         measure_cell,
         folder,
@@ -239,7 +239,7 @@ def run_league(
     return LeagueResult(cells, failures)
 
 
-def computed(
+def compute_tasks(
     tasks: Sequence[LeagueTask],
     work: Callable[..., Any],
     folder: Path,

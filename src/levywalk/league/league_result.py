@@ -50,6 +50,6 @@ class LeagueResult(NamedTuple):
 
 
 def _median(cell: LeagueCell, accuracy: float) -> float:
-    """Return the median over instances; it is infinite where half of them do not get there."""
+    """Return the median over instances; infinite if half of them do not reach the accuracy."""
     values = np.sort(cell.values("transfers", accuracy))
     return float(values[len(values) // 2])

@@ -60,7 +60,7 @@ class Pair:
 
     @property
     def diffusing(self) -> bool:
-        """Whether the walk forgets where it was and so needs about n² steps around a ring."""
+        """Whether the walk diffuses: without memory it needs about n² steps around a ring."""
         return self.walk in _DIFFUSING
 
     def plain(self) -> dict[str, Any]:
@@ -68,12 +68,12 @@ class Pair:
         return {"walk": self.walk, "update": self.update, "options": dict(self.options)}
 
 
-def built(plain: dict[str, Any]) -> tuple[Walk, Update]:
+def built_pair(plain: dict[str, Any]) -> tuple[Walk, Update]:
     """Return the walk and the update of a pair.
 
     Examples
     --------
-    >>> walk, update = built({"walk": "mhda", "update": "point_saga", "options": {}})
+    >>> walk, update = built_pair({"walk": "mhda", "update": "point_saga", "options": {}})
     >>> walk.name, update
     ('MHDA', PointSaga())
     """

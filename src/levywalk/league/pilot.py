@@ -77,7 +77,7 @@ _MOST_RECENT = 32
 
 
 def pilot(network: Network, design: Walk, seed: int) -> Pilot:
-    """Let a walk go for about sixty laps, without data; recent pilots are remembered.
+    """Run a walk for about sixty laps, without data; recent pilots are remembered.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.league.pilot import Pilot, pilot
 from levywalk.league.private_choice import private_choice
 from levywalk.league.recommendation import Recommendation
-from levywalk.league.trial import LAPS, can_be_tried, tried
+from levywalk.league.trial import LAPS, can_be_tried, try_pair
 from levywalk.league.trial import WALKS as TRIAL_WALKS
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem, check_problem, is_quadratic
@@ -193,7 +193,7 @@ def recommended(
     ]
     if trial and can_be_tried(problem):
         found = [_tried(one, network, problem, accuracy, seed) for one in found]
-    # What did not get there in its trial comes last, however short its estimate.
+    # A pair that did not reach the accuracy in its trial comes last, however short its estimate.
     ranked = sorted(found, key=lambda one: (not one.was_tried, one.cost(goal)))
     best = ranked[0]
     update = UPDATES[best.update]()
@@ -281,7 +281,7 @@ def _tried(
     that is at least as long.
     """
     walk, update = WALKS[guess.walk](), UPDATES[guess.update]()
-    found = tried(network, problem, walk, update, accuracy, seed)
+    found = try_pair(network, problem, walk, update, accuracy, seed)
     if found is None:
         longer = max(1.0, LAPS * network.n / guess.transfers)
         return replace(

@@ -141,7 +141,7 @@ def budget(pair: Pair, network: str, n: int, problem: str, effort: LeagueEffort)
     return max(1, int(times * n / effort.shorter))
 
 
-def thrifty(pair: Pair, network: str, problem: str) -> bool:
+def uses_fewer_trials(pair: Pair, network: str, problem: str) -> bool:
     """Return whether a pair's budget is so long that fewer step sizes and walks are tried."""
     return network == "ring" and problem == "snr10" and (pair.walk, pair.update) in _LONG
 

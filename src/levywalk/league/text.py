@@ -8,14 +8,14 @@ from levywalk.report.league_document import (
     GOAL_HEAD,
     Document,
     cells_of,
-    failed,
-    goal,
+    duration_text,
+    failure_sentences,
     goal_rows,
+    goal_text,
     map_rows,
     name_of,
     places_of,
-    short,
-    took,
+    short_number,
     tuned_on,
 )
 
@@ -25,11 +25,11 @@ def markdown(document: Document) -> str:
     lines = [
         "# The league",
         "",
-        f"Written by `{document['command']}` in {took(document)} ({document['effort']}).",
+        f"Written by `{document['command']}` in {duration_text(document)} ({document['effort']}).",
         tuned_on(document),
         "A number is the median over instances; in brackets its 95 % interval.",
         f"Time is that of the profile {document['profile']}.",
-        *(f"{line}  " for line in failed(document)),
+        *(f"{line}  " for line in failure_sentences(document)),
         "",
         "## Which method where",
         "",
@@ -62,7 +62,7 @@ def rank_table(document: Document, network: str, problem: str) -> list[str]:
         [name_of(cell), *(with_range(cell[measure][key]) for measure, key in columns)]
         for cell in cells_of(document, network, problem)
     ]
-    return table(["pair", *(f"{m} to {goal(document, key)}" for m, key in columns)], rows)
+    return table(["pair", *(f"{m} to {goal_text(document, key)}" for m, key in columns)], rows)
 
 
 def with_range(values: Sequence[float | None]) -> str:
@@ -74,7 +74,11 @@ def with_range(values: Sequence[float | None]) -> str:
     '1.2k [1.1k, –]'
     """
     middle, low, high = values
-    return "–" if middle is None else f"{short(middle)} [{short(low)}, {short(high)}]"
+    return (
+        "–"
+        if middle is None
+        else f"{short_number(middle)} [{short_number(low)}, {short_number(high)}]"
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -61,10 +61,10 @@ def can_be_tried(problem: Problem) -> bool:
     return getattr(problem, "optimum", None) is not None
 
 
-def tried(
+def try_pair(
     network: Network, problem: Problem, walk: Walk, update: Update, accuracy: float, seed: int
 ) -> PairTrial | None:
-    """Let a pair go for some laps with each step size; None if no step size reaches the accuracy.
+    """Run a pair for some laps with each step size; None if no step size reaches the accuracy.
 
     A step size is taken only if twice as much also reaches it, if there is such a one.
 
@@ -72,7 +72,7 @@ def tried(
     --------
     >>> import levywalk as lw
     >>> walk, update = lw.oldest_neighbour(), lw.newton_token()
-    >>> found = tried(lw.ring(100), lw.homogeneous(100), walk, update, 1e-18, seed=0)
+    >>> found = try_pair(lw.ring(100), lw.homogeneous(100), walk, update, 1e-18, seed=0)
     >>> 98 <= found.transfers <= 100
     True
     """

@@ -1,4 +1,4 @@
-"""``levywalk explain``: one HTML file that opens from disk, on which a visitor plays with walks.
+"""``levywalk explain``: one HTML file that opens from disk, on which a visitor can try walks.
 
 A twin of the rule in JavaScript walks in the browser, and equals `lw.walk` and `lw.run` step for
 step. The file contains three networks and their data, and asks no server for anything.

@@ -16,7 +16,7 @@ COMMAND = f"levywalk run {FILE}"
 _WALKS_UP_TO = 25_000_000
 
 
-def exported(session: LiveSession, sections: Mapping[str, Any]) -> dict[str, str]:
+def export_experiment(session: LiveSession, sections: Mapping[str, Any]) -> dict[str, str]:
     """Return the file and the command; ``sections`` are [network], [problem] and [designs].
 
     Jumps that were changed on the page are pieces of a design ``changing_jumps``.

@@ -46,8 +46,8 @@ class Jumps(NamedTuple):
 
 
 @dataclass
-class Since:
-    """What happened since the page was last told."""
+class RunChanges:
+    """What happened since the page last got a frame."""
 
     steps: int = 0
     path: list[int] = field(default_factory=list)  # the nodes after the last steps
@@ -55,7 +55,7 @@ class Since:
     curve: list[tuple[int, int, float]] = field(default_factory=list)
 
 
-class Stays:
+class StayCounts:
     """How long the model stays: now, at most so far, and how often it came to each node."""
 
     def __init__(self, n: int) -> None:
@@ -67,7 +67,7 @@ class Stays:
 
         Examples
         --------
-        >>> stays = Stays(9)
+        >>> stays = StayCounts(9)
         >>> stays.follow(np.array([4, 4, 4, 7, 7]))
         >>> stays.longest, stays.now  # three updates at node 4, and one so far at node 7
         (3, 1)
@@ -100,13 +100,13 @@ class LiveRun:
         self.step_size, self.seed = step_size, seed
         self.original = self.walk = walk
         self.changes = jumps_of(walk)
-        self.done, self.stays, self.end = 0, Stays(network.n), MOST_STEPS
+        self.done, self.stays, self.end = 0, StayCounts(network.n), MOST_STEPS
         self._through, self.state = self._engine(None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # a problem without an optimum: no curve
             self.measure = Measure(problem, only_distance=not is_quadratic(problem))
         self.stays.arrivals[self.node] += 1
-        self.since = Since()
+        self.since = RunChanges()
         self.curve: list[tuple[int, int, float]] = []
         self._note(_standing(self.state), np.zeros(1, np.int64))
 
@@ -174,9 +174,9 @@ class LiveRun:
         if len(self.curve) > _CURVE:
             self.curve = self.curve[::2]
 
-    def told(self) -> Since:
+    def told(self) -> RunChanges:
         """Return what happened since the last call."""
-        found, self.since = self.since, Since()
+        found, self.since = self.since, RunChanges()
         return found
 
     # --- what can be changed ----------------------------------------------------------------------

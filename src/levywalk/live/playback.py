@@ -12,8 +12,8 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.live.live_run import Jumps, Since, Stays
-from levywalk.live.session import Picture, Session
+from levywalk.live.live_run import Jumps, RunChanges, StayCounts
+from levywalk.live.session import NetworkPicture, Session
 from levywalk.network import Network
 from levywalk.registry import names
 from levywalk.trace import Trace
@@ -82,7 +82,7 @@ class TraceRun:
     def rewind(self) -> None:
         """Go back to step 0."""
         self.done, self.visits = 0, np.zeros(self.network.n, np.int64)
-        self.stays, self.since = Stays(self.network.n), Since()
+        self.stays, self.since = StayCounts(self.network.n), RunChanges()
         self.stays.arrivals[self.node] += 1
         self.curve = [self._point(0)]
 
@@ -140,9 +140,9 @@ class TraceRun:
         trace = self.trace
         return int(trace.step[i]), int(trace.transfers[0, i]), float(trace.distance2[0, i])
 
-    def told(self) -> Since:
+    def told(self) -> RunChanges:
         """Return what happened since the last call."""
-        found, self.since = self.since, Since()
+        found, self.since = self.since, RunChanges()
         return found
 
 
@@ -154,7 +154,7 @@ class TraceSession(Session):
     def __init__(self, trace: Trace, network: Network, path: Path) -> None:
         run = TraceRun(trace, network, path)
         seed: Any = trace.provenance.get("seed", 0)
-        super().__init__(Picture(network, None), seed if isinstance(seed, int) else 0)
+        super().__init__(NetworkPicture(network, None), seed if isinstance(seed, int) else 0)
         self.recorded, self.runs = run, [run]
 
     def restart(self, seed: Any, changes: Any = (), step: Any = 0) -> None:

@@ -69,8 +69,8 @@ class Player(Protocol):
         """
 
 
-class Stage:
-    """One player and the pages that look on."""
+class OpenPages:
+    """One player and the pages that show it."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -79,7 +79,7 @@ class Stage:
         self.changed = asyncio.Event()
 
     async def play(self) -> None:
-        """Tick until the server stops; while no page looks on, nothing happens."""
+        """Tick until the server stops; while no page is open, nothing happens."""
         last = time.monotonic()
         while True:
             pause = self.player.pause() if self.pages else None
@@ -155,7 +155,7 @@ def application(player: Player, hosts: set[str], secret: str = "") -> Starlette:
 
     With a secret every address begins with it.
     """
-    stage = Stage(player)
+    stage = OpenPages(player)
     assets = {name: asset_text(name).encode() for name in (*player.scripts, "live.css")}
     page = live_page(player).encode()
 
@@ -231,7 +231,7 @@ class RequestGuard:
             await self.app(scope, receive, send)
             return
         given = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        why = refusal(scope["method"], given, self.hosts)
+        why = why_refused(scope["method"], given, self.hosts)
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -245,7 +245,7 @@ class RequestGuard:
             await self.app(scope, receive, guarded)
 
 
-def refusal(method: str, headers: dict[str, str], hosts: set[str]) -> str:
+def why_refused(method: str, headers: dict[str, str], hosts: set[str]) -> str:
     """Return why a request is refused, or nothing.
 
     Another site's page can send requests to this machine, under a name of its own (Host) or from
@@ -253,9 +253,9 @@ def refusal(method: str, headers: dict[str, str], hosts: set[str]) -> str:
 
     Examples
     --------
-    >>> refusal("GET", {"host": "127.0.0.1:8000"}, {"127.0.0.1:8000"})
+    >>> why_refused("GET", {"host": "127.0.0.1:8000"}, {"127.0.0.1:8000"})
     ''
-    >>> refusal("GET", {"host": "evil.example"}, {"127.0.0.1:8000"})
+    >>> why_refused("GET", {"host": "evil.example"}, {"127.0.0.1:8000"})
     "the page is not at 'evil.example'"
     """
     host = headers.get("host", "").lower()

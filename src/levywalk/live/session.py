@@ -16,7 +16,7 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.live.layout import DENSITY, Density, edges, places
-from levywalk.live.live_run import Jumps, LiveRun, Since, Stays
+from levywalk.live.live_run import Jumps, LiveRun, RunChanges, StayCounts
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.updates import Update
@@ -28,12 +28,12 @@ MOST_SEED = 2**53 - 1  # what a browser can write as a number
 _COUNTED = 256  # steps in a frame up to which the page counts visits itself
 
 
-class Shown(Protocol):
+class ShownRun(Protocol):
     """A run as a page sees it: one that walks now (`LiveRun`) or one that was recorded."""
 
     end: int
     done: int
-    stays: Stays
+    stays: StayCounts
     changes: list[Jumps]
     curve: list[tuple[int, int, float]]
 
@@ -68,11 +68,11 @@ class Shown(Protocol):
     def advance(self, steps: int) -> None:
         """Make some steps."""
 
-    def told(self) -> Since:
+    def told(self) -> RunChanges:
         """Return what happened since the last call."""
 
 
-class Picture:
+class NetworkPicture:
     """What does not change while the model walks: the network and where it is drawn."""
 
     def __init__(self, network: Network, smoothness: Floats | None) -> None:
@@ -101,9 +101,9 @@ class Session:
 
     kind = "live"
 
-    def __init__(self, picture: Picture, seed: int) -> None:
+    def __init__(self, picture: NetworkPicture, seed: int) -> None:
         self.picture, self.seed = picture, seed
-        self.runs: Sequence[Shown] = ()
+        self.runs: Sequence[ShownRun] = ()
 
     @property
     def step(self) -> int:
@@ -134,11 +134,11 @@ class Session:
             "seed": self.seed,
             "network": self.picture.plain(),
             "designs": [self._design(run) for run in self.runs],
-            "frame": self._frame([Since(path=[run.node]) for run in self.runs], counted=False),
+            "frame": self._frame([RunChanges(path=[run.node]) for run in self.runs], counted=False),
             "end": self.end if self.kind == "trace" else None,
         }
 
-    def _design(self, run: Shown) -> dict[str, Any]:
+    def _design(self, run: ShownRun) -> dict[str, Any]:
         target = run.target
         return {
             "name": run.name,
@@ -153,7 +153,7 @@ class Session:
         told = [run.told() for run in self.runs]
         return self._frame(told, counted=told[0].steps <= _COUNTED)
 
-    def _frame(self, told: Sequence[Since], counted: bool) -> dict[str, Any]:
+    def _frame(self, told: Sequence[RunChanges], counted: bool) -> dict[str, Any]:
         found = []
         for run, since in zip(self.runs, told, strict=True):
             one: dict[str, Any] = {
@@ -227,7 +227,7 @@ class LiveSession(Session):
         smoothness = np.full(network.n, np.nan)
         holders = getattr(problem, "holders", None)
         smoothness[slice(None) if holders is None else holders] = problem.smoothness
-        super().__init__(Picture(network, smoothness), seed)
+        super().__init__(NetworkPicture(network, smoothness), seed)
         self.network, self.problem, self.step_size = network, problem, step_size
         self.designs = {
             name: value if isinstance(value, tuple) else (value, None)

@@ -223,7 +223,9 @@ class Privacy:
         """
         limit = self.budget if budget is None else checks.positive("budget", budget)
         if limit is None:
-            raise InvalidParameter("budget must be a number, got None; give budget=1.0, say")
+            raise InvalidParameter(
+                "budget must be a number, got None; give one, such as budget=1.0"
+            )
         if not self.hides:
             return 0
         left = gaussian_mu(limit, self.delta) ** 2 - self._mu2_of_scores
@@ -320,7 +322,7 @@ def settings_of_text(text: str) -> dict[str, Any]:
                 f"{word.strip()!r}"
             )
         if key in found:
-            raise InvalidParameter(f"privacy must say each thing once, got {key} twice")
+            raise InvalidParameter(f"privacy must give each setting once, got {key} twice")
         try:
             found[key] = given if key in _WORDS else float(given)
         except ValueError:

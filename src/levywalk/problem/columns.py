@@ -23,7 +23,7 @@ _RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 Column = str | int
 
 
-class Chosen(NamedTuple):
+class ChosenColumns(NamedTuple):
     """Positions of the target, of the node (None: no such column) and of the features."""
 
     target: int
@@ -116,7 +116,7 @@ def choose_columns(
     target: Column | None,
     node: Column | None,
     features: str | Iterable[Column] | None,
-) -> Chosen:
+) -> ChosenColumns:
     """Return the columns' positions; None is the last column for the target and no node.
 
     By default every other column with a name is a feature.
@@ -124,7 +124,7 @@ def choose_columns(
     Examples
     --------
     >>> choose_columns("t", 4, ["", "who", "x", "y"], target=None, node="who", features=None)
-    Chosen(target=3, node=1, features=[2], left_out=[0])
+    ChosenColumns(target=3, node=1, features=[2], left_out=[0])
     """
     holder = None if node is None else position_of(source, "node", node, width, header)
     if target is None:
@@ -148,7 +148,7 @@ def choose_columns(
             )
     if not chosen:
         raise InvalidData(f"{source}: no column is left for the features; choose another target")
-    return Chosen(goal, holder, chosen, left_out)
+    return ChosenColumns(goal, holder, chosen, left_out)
 
 
 def positions_of(
@@ -207,8 +207,8 @@ def position_of(
             return header.index(column)
         if header is not None and column in header:
             raise InvalidData(
-                f"{source}: the column {column!r} is twice or more in the header {some(header)}; "
-                f"give its position, from 0 to {width - 1}"
+                f"{source}: the column {column!r} is twice or more in the header "
+                f"{names_text(header)}; give its position, from 0 to {width - 1}"
             )
         if not _WHOLE.fullmatch(column):
             if header is None:
@@ -217,19 +217,19 @@ def position_of(
                     f"position, from 0 to {width - 1}"
                 )
             raise InvalidData(
-                f"{source}: the column {column!r} is not in the header {some(header)}; choose "
-                f"{what} from these"
+                f"{source}: the column {column!r} is not in the header {names_text(header)}; "
+                f"choose {what} from these"
             )
         column = int(column)
     return checks.integer(what, column, low=-width, high=width - 1) % width
 
 
-def some(names: Iterable[object]) -> str:
+def names_text(names: Iterable[object]) -> str:
     """Return names for a message, as many as are readable.
 
     Examples
     --------
-    >>> some(["a", "b"])
+    >>> names_text(["a", "b"])
     "'a', 'b'"
     """
     text = ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter
-from levywalk.problem.columns import some, split_list
+from levywalk.problem.columns import names_text, split_list
 from levywalk.problem.raw_data import RawData
 from levywalk.remedy import typed
 
@@ -28,8 +28,8 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
         remedy = typed(f"labels=({', '.join(map(repr, few))})", f"--labels {','.join(few)}")
         which = "which is 0 and which is 1" if len(few) == 2 else "which are 0, 1, 2, …"
         raise InvalidData(
-            f"the target {raw.target_name!r} holds text ({some(found)}), not numbers; if it is the "
-            f"label of a class, say {which}, such as {remedy}"
+            f"the target {raw.target_name!r} holds text ({names_text(found)}), not numbers; "
+            f"if it is the label of a class, say {which}, such as {remedy}"
         )
     wanted = [_label(label) for label in split_list(labels)]
     if not wanted or len(set(wanted)) != len(wanted):
@@ -39,22 +39,22 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
     absent = [label for label in wanted if label not in found]
     if absent:
         raise InvalidData(
-            f"no sample has the label {some(absent)}; the target {raw.target_name!r} has "
-            f"{some(found)}"
+            f"no sample has the label {names_text(absent)}; the target {raw.target_name!r} has "
+            f"{names_text(found)}"
         )
     if len(wanted) == 1:
         return np.asarray(values == wanted[0], dtype=np.float64)
     others = [label for label in found if label not in wanted]
     if others and len(wanted) > 2:
         raise InvalidData(
-            f"the target {raw.target_name!r} also has the labels {some(others)}; name them, too, "
-            "or remove these samples"
+            f"the target {raw.target_name!r} also has the labels {names_text(others)}; name them, "
+            "too, or remove these samples"
         )
     if others:
         remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
         raise InvalidData(
-            f"the target {raw.target_name!r} also has the labels {some(others)}; take one class "
-            f"against all others with {remedy}"
+            f"the target {raw.target_name!r} also has the labels {names_text(others)}; take one "
+            f"class against all others with {remedy}"
         )
     if len(wanted) > 2:
         return np.array([wanted.index(value) for value in values.tolist()], dtype=np.float64)

@@ -20,7 +20,7 @@ from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.contents import content_limit
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
-from levywalk.problem.columns import Column, some
+from levywalk.problem.columns import Column, names_text
 from levywalk.problem.data_description import description_of
 from levywalk.problem.file_labels import targets_of
 from levywalk.problem.formats import FORMATS, format_of, read_libsvm, read_npz
@@ -29,7 +29,7 @@ from levywalk.problem.problem import IDLE
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, read_only
 from levywalk.problem.scaling import standardised
-from levywalk.problem.sparse_features import clean_sparse, frozen, is_sparse, with_ones
+from levywalk.problem.sparse_features import clean_sparse, is_sparse, read_only_features, with_ones
 from levywalk.problem.text_table import read_csv
 from levywalk.remedy import typed
 
@@ -124,7 +124,7 @@ class Dataset:
             raise InvalidData(
                 f"{len(unknown)} node{'s' if len(unknown) > 1 else ''} of the column "
                 f"{self.node_name!r} {'are' if len(unknown) > 1 else 'is'} not in the network: "
-                f"{some(unknown)}; the network has {some(network.names)}"
+                f"{names_text(unknown)}; the network has {names_text(network.names)}"
                 + _off_by_one(self.node.tolist(), network)
             )
         without = np.setdiff1d(np.arange(network.n), numbers)
@@ -139,7 +139,7 @@ class Dataset:
         return f"Dataset({self.description!r})"
 
     def _repr_html_(self) -> str:
-        names = some(self.feature_names)
+        names = names_text(self.feature_names)
         rows: list[tuple[str, object]] = [
             ("samples", self.n_samples),
             ("features", f"{len(self.feature_names)}: {names}"),
@@ -162,7 +162,7 @@ def without_data(names: Sequence[str]) -> str:
     )
     return (
         f"{len(names)} node{'s' if many else ''} of the network {'have' if many else 'has'} no "
-        f"sample: {some(names)}; give {'them' if many else 'it'} data, or {remedy}"
+        f"sample: {names_text(names)}; give {'them' if many else 'it'} data, or {remedy}"
     )
 
 
@@ -171,7 +171,7 @@ def passing_on(names: Sequence[str], n: int) -> str:
     many = len(names) > 1
     return (
         f"{len(names)} of {n} nodes {'have' if many else 'has'} no sample and "
-        f"{'pass' if many else 'passes'} the model on: {some(names)}"
+        f"{'pass' if many else 'passes'} the model on: {names_text(names)}"
     )
 
 
@@ -420,7 +420,7 @@ def _finished(
     if raw.header_counts_columns or raw.left_out or raw.dropped:
         warnings.warn(description, DataWarning, stacklevel=3)
     return Dataset(
-        frozen(features),
+        read_only_features(features),
         read_only(targets),
         raw.node,
         tuple(names),

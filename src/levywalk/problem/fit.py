@@ -14,7 +14,7 @@ from levywalk.arrays import Floats
 from levywalk.errors import NoMinimiser
 from levywalk.problem.factor import row_space, triangle
 from levywalk.problem.shortcuts import follows_its_loss
-from levywalk.problem.sparse_features import combined, is_sparse
+from levywalk.problem.sparse_features import combine_rows, is_sparse
 from levywalk.problem.sparse_fit import has_full_rank
 from levywalk.remedy import typed
 
@@ -57,7 +57,7 @@ def minimise(
     def gradient(x: Floats) -> Floats:
         slopes = problem._slopes(problem._predictions(features, x), y)
         if outputs == 1:
-            return combined(features, weights * slopes) + ridge * x
+            return combine_rows(features, weights * slopes) + ridge * x
         return np.asarray((features.T @ (weights[:, None] * slopes)).ravel() + ridge * x)
 
     start = np.zeros(problem.dim)
@@ -152,7 +152,7 @@ def _polished_by_products(
         def product(v: Floats, z: Floats = z) -> Floats:
             along = loss.curvature_product(z, y, problem._predictions(features, v))
             if outputs == 1:
-                return np.asarray(combined(features, weights * along) + ridge * v)
+                return np.asarray(combine_rows(features, weights * along) + ridge * v)
             return np.asarray((features.T @ (weights[:, None] * along)).ravel() + ridge * v)
 
         now = gradient(x)

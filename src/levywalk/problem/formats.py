@@ -17,7 +17,7 @@ import numpy as np
 from levywalk.archives import Archive
 from levywalk.contents import OTHER_PACKING, open_content, read_content
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem.columns import Column, positions_of, some, split_list
+from levywalk.problem.columns import Column, names_text, positions_of, split_list
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, clean_targets
 from levywalk.remedy import typed
@@ -258,7 +258,7 @@ def read_npz(
         left, right = _npz_names(path, list(archive.names), target)
         table, targets = archive.array(left), archive.array(right, kinds="biufU")
         if node is not None and node not in archive.names:
-            raise InvalidData(f"{path}: no array {node!r}; it has {some(archive.names)}")
+            raise InvalidData(f"{path}: no array {node!r}; it has {names_text(archive.names)}")
         nodes = None if node is None else archive.array(str(node), kinds="iuU")
     try:
         clean = clean_features(table)
@@ -281,5 +281,5 @@ def _npz_names(path: Path, names: list[str], target: Column | None) -> tuple[str
             return left, wanted
     raise InvalidData(
         f"{path}: needs arrays named features and targets, or X and y (target = {target!r}); "
-        f"it has {some(names) or 'none'}"
+        f"it has {names_text(names) or 'none'}"
     )

@@ -23,7 +23,12 @@ from levywalk.problem.fingerprint import fingerprint_of
 from levywalk.problem.losses import Loss, SquaredErrors, check_loss
 from levywalk.problem.problem import IDLE, MODEL_TYPES, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
-from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse
+from levywalk.problem.sparse_features import (
+    clean_sparse,
+    dense_features,
+    is_sparse,
+    read_only_features,
+)
 from levywalk.problem.spectra import check_curvature, gram_extremes
 from levywalk.remedy import typed
 from levywalk.room import require_room
@@ -128,7 +133,7 @@ class GeneralizedLinear:
         values = self.sample_loss.clean_targets(clean_targets(targets, self.n_samples, several))
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.l1 = checks.real("l1", l1, "at least 0", low=0.0)
-        self.features: Any = frozen(clean)
+        self.features: Any = read_only_features(clean)
         self.targets: Floats = read_only(values)
         self.dim = clean.shape[1] * self.sample_loss.n_outputs
         passes = checks.choice("idle", idle, IDLE) == "pass"
@@ -154,7 +159,7 @@ class GeneralizedLinear:
             self.node = read_only(node)
             if (node[1:] < node[:-1]).any():
                 order = np.argsort(node, kind="stable")
-                self.sorted_features = frozen(self.features[order])
+                self.sorted_features = read_only_features(self.features[order])
                 self.sorted_targets = read_only(self.targets[order])
         if self.n < fewest_nodes():
             raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")

@@ -66,13 +66,13 @@ class Problem(Protocol):
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def single_node_problems() -> Iterator[None]:
     """Let problems have a single node: that is what a real node of a fleet makes of its own data.
 
     Examples
     --------
     >>> from levywalk.problem import LeastSquares
-    >>> with alone():
+    >>> with single_node_problems():
     ...     LeastSquares([[1.0], [2.0]], [0.0, 1.0], node=[0, 0]).n
     1
     """
@@ -84,7 +84,7 @@ def alone() -> Iterator[None]:
 
 
 def fewest_nodes() -> int:
-    """Return the least number of nodes of a problem: 2, and 1 within `alone`."""
+    """Return the least number of nodes of a problem: 2, and 1 within `single_node_problems`."""
     return _FEWEST.get()
 
 

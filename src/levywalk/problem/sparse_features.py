@@ -70,7 +70,7 @@ def clean_sparse(features: Any) -> Any:
             f"features must be finite, got {float(made.data[at])!r} in row {row}, column "
             f"{int(made.indices[at])}; drop or replace it"
         )
-    return frozen(made)
+    return read_only_features(made)
 
 
 def _check_structure(indptr: Any, indices: Any, data: Any, shape: tuple[int, ...]) -> None:
@@ -82,7 +82,7 @@ def _check_structure(indptr: Any, indices: Any, data: Any, shape: tuple[int, ...
         raise ValueError(f"column numbers must lie in [0, {shape[1] - 1}]")
 
 
-def frozen(features: Any) -> Any:
+def read_only_features(features: Any) -> Any:
     """Return features, dense or sparse, that cannot be written to."""
     if not is_sparse(features):
         view = features.view()
@@ -124,7 +124,7 @@ def with_ones(features: Any) -> Any:
     return clean_sparse(hstack([features, csr_array(ones)], format="csr"))
 
 
-def combined(features: Any, slopes: Floats) -> Floats:
+def combine_rows(features: Any, slopes: Floats) -> Floats:
     """Return Σ slope a over the samples, for dense or sparse features."""
     found: Floats = features.T @ slopes if is_sparse(features) else slopes @ features
     return found

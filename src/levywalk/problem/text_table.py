@@ -16,7 +16,14 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidData
-from levywalk.problem.columns import MISSING, Chosen, Column, choose_columns, is_header, is_number
+from levywalk.problem.columns import (
+    MISSING,
+    ChosenColumns,
+    Column,
+    choose_columns,
+    is_header,
+    is_number,
+)
 from levywalk.problem.formats import bad_line, finite_number, lines_of, refuse_too_large
 from levywalk.problem.raw_data import RawData
 from levywalk.remedy import typed
@@ -87,7 +94,9 @@ def _decide_header(path: Path, first: list[_Row]) -> bool:
 class _Cells:
     """Collect the chosen columns of a table, row by row."""
 
-    def __init__(self, path: Path, names: list[str] | None, chosen: Chosen, drop: bool) -> None:
+    def __init__(
+        self, path: Path, names: list[str] | None, chosen: ChosenColumns, drop: bool
+    ) -> None:
         self.path, self.names, self.chosen, self.drop = path, names, chosen, drop
         self.values = array("d")
         self.targets: list[float | str] = []

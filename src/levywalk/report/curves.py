@@ -160,7 +160,7 @@ def curves_of(results: Comparison) -> list[Curve]:
 
 
 def axis_range(lines: Sequence[Curve], axis: str) -> XRange:
-    """Return the part of an axis that shows the whole story of some curves."""
+    """Return the part of an axis on which all changes of some curves are visible."""
     reached = [float(line.x[axis][line.reached]) for line in lines if line.reached is not None]
     return x_range([(line.x[axis], line.mean) for line in lines], reached)
 

@@ -32,7 +32,7 @@ def map_rows(document: Document) -> tuple[list[str], list[list[str]]]:
     """
     shown = [a for a in MAP_ACCURACIES if a in document["accuracies"]] or document["accuracies"]
     head = ["network", "problem", "token"]
-    head += [f"{measure} to {goal(document, f'{a:g}')}" for measure in MEASURES for a in shown]
+    head += [f"{measure} to {goal_text(document, f'{a:g}')}" for measure in MEASURES for a in shown]
     rows = []
     for network, problem in places_of(document):
         cells = [c for c in cells_of(document, network, problem) if not c["server"]]
@@ -43,12 +43,12 @@ def map_rows(document: Document) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def goal(document: Document, key: str) -> str:
+def goal_text(document: Document, key: str) -> str:
     """Return an accuracy of a league in words: a share of the first error, or a metric's value.
 
     Examples
     --------
-    >>> goal({}, "0.001"), goal({"metric": "accuracy"}, "0.9")
+    >>> goal_text({}, "0.001"), goal_text({"metric": "accuracy"}, "0.9")
     ('0.001', 'accuracy 0.9')
     """
     metric = document.get("metric")
@@ -65,17 +65,23 @@ def tuned_on(document: Document) -> str:
 def goal_rows(document: Document) -> list[list[str]]:
     """Return the rows of the goals."""
     return [
-        [g["goal"], short(g["limit"]), short(g["found"]), g["by"], "yes" if g["met"] else "no"]
+        [
+            g["goal"],
+            short_number(g["limit"]),
+            short_number(g["found"]),
+            g["by"],
+            "yes" if g["met"] else "no",
+        ]
         for g in document["goals"]
     ]
 
 
-def took(document: Document) -> str:
+def duration_text(document: Document) -> str:
     """Return how long the run took that wrote a document.
 
     Examples
     --------
-    >>> took({"seconds": 90.0, "stored": 7})
+    >>> duration_text({"seconds": 90.0, "stored": 7})
     '1.5 minutes (7 results were stored before)'
     """
     stored = document.get("stored", 0)
@@ -83,12 +89,12 @@ def took(document: Document) -> str:
     return f"{document['seconds'] / 60:.1f} minutes{before}"
 
 
-def failed(document: Document) -> list[str]:
+def failure_sentences(document: Document) -> list[str]:
     """Return a sentence for each result that failed and is missing.
 
     Examples
     --------
-    >>> failed({"failures": [{"name": "mhda + saga on er, snr10", "why": "no memory"}]})
+    >>> failure_sentences({"failures": [{"name": "mhda + saga on er, snr10", "why": "no memory"}]})
     ['Missing: mhda + saga on er, snr10 (no memory).']
     """
     return [f"Missing: {f['name']} ({f['why']})." for f in document.get("failures", ())]
@@ -99,12 +105,12 @@ def name_of(cell: Mapping[str, Any]) -> str:
     return str(cell["pair"]) + (" (server)" if cell["server"] else "")
 
 
-def short(value: float | None) -> str:
+def short_number(value: float | None) -> str:
     """Return a number with three digits and a unit; not reached is a dash.
 
     Examples
     --------
-    >>> short(1234.0), short(2.5e6), short(None), short(3.25)
+    >>> short_number(1234.0), short_number(2.5e6), short_number(None), short_number(3.25)
     ('1.23k', '2.5M', '–', '3.25')
     """
     if value is None:
@@ -119,7 +125,7 @@ def _best(cells: Sequence[Mapping[str, Any]], measure: str, key: str) -> str:
     best = min(cells, key=lambda cell: _number(cell[measure][key][0]), default=None)
     if best is None or best[measure][key][0] is None:
         return "–"
-    return f"{best['pair']}: {short(best[measure][key][0])}"
+    return f"{best['pair']}: {short_number(best[measure][key][0])}"
 
 
 def _number(value: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Which part of the horizontal axis shows the whole story, and whether it is logarithmic.
+"""Which part of the horizontal axis shows all changes of the curves; whether it is logarithmic.
 
 A walk reaches its floor early and then goes on: on a linear axis over all steps the curves are an
 L. The rule cuts the axis where all curves have settled, and takes a logarithmic one if some settle

@@ -1,4 +1,4 @@
-"""The paper's claims in the order of `paper.LABELS`, each as a question to the evidence.
+"""The paper's claims in the order of `paper.LABELS`; each is a function that judges the evidence.
 
 `verdicts` has the rules that answer them. Each claim is stated in the paper's own words, with the
 comparison that the paper makes.

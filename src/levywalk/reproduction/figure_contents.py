@@ -22,7 +22,7 @@ from levywalk.problem import LeastSquares
 from levywalk.report.figures.figure_data import FigureData, Panel, Table
 from levywalk.reproduction import figure_recipes, paper
 from levywalk.reproduction.evidence import Evidence
-from levywalk.reproduction.figure_lines import BAND, POINTS, curve, drawn, looks_of
+from levywalk.reproduction.figure_lines import BAND, POINTS, curve, figure_effort, looks_of
 from levywalk.reproduction.figure_recipes import FIGURES, Recipe
 from levywalk.reproduction.figure_sweeps import accuracy_figure, p_jump_figure, stability_figure
 from levywalk.reproduction.paper import (
@@ -97,7 +97,7 @@ def figure_data(evidence: Evidence, name: str) -> FigureData:
 def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show methods, each tuned, at the theory's step size, and at a common one."""
     scene = scene_of(recipe.scenes[0])
-    few = drawn(evidence.effort)
+    few = figure_effort(evidence.effort)
     accuracy = evidence.effort.accuracies[-1]
 
     def at_tuned_size(design: Section) -> Shown:
@@ -138,7 +138,7 @@ def _floors(evidence: Evidence, recipe: Recipe) -> FigureData:
     common one.
     """
     scene = scene_of(recipe.scenes[0])
-    few = drawn(evidence.effort)
+    few = figure_effort(evidence.effort)
     accuracy = evidence.effort.accuracies[0]
     size = evidence.relative(scene, METHODS[MHLJ])[:1]
 

@@ -32,24 +32,24 @@ LOOKS = {
 _FIRST_LOOK = 5  # for lines without a look of their own
 
 
-def drawn(effort: Effort) -> Effort:
+def figure_effort(effort: Effort) -> Effort:
     """Return the effort for walks that only figures show: the first few of the reported instances.
 
     Examples
     --------
-    >>> len(drawn(paper.FULL).seeds), drawn(paper.FULL).seeds == paper.FULL.seeds[:10]
-    (10, True)
+    >>> figure_effort(paper.FULL).seeds == paper.FULL.seeds[:10]
+    True
     """
     return replace(effort, instances=min(effort.instances, figure_recipes.DRAWN))
 
 
-def swept(effort: Effort) -> Effort:
+def sweep_effort(effort: Effort) -> Effort:
     """Return the effort for sweeps, which take many short walks: half of the instances, fewer
     walks.
 
     Examples
     --------
-    >>> swept(paper.QUICK).instances, swept(paper.FULL).walks
+    >>> sweep_effort(paper.QUICK).instances, sweep_effort(paper.FULL).walks
     (3, 32)
     """
     return replace(

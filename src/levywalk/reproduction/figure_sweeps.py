@@ -11,7 +11,7 @@ from levywalk.arrays import Floats
 from levywalk.report.figures.figure_data import FigureData, Line, Mark, Panel
 from levywalk.reproduction import figure_recipes, paper
 from levywalk.reproduction.evidence import Evidence
-from levywalk.reproduction.figure_lines import BAND, LOOKS, looks_of, over_instances, swept
+from levywalk.reproduction.figure_lines import BAND, LOOKS, looks_of, over_instances, sweep_effort
 from levywalk.reproduction.figure_recipes import Recipe
 from levywalk.reproduction.paper import (
     METHODS,
@@ -45,7 +45,7 @@ def accuracy_figure(evidence: Evidence, recipe: Recipe) -> FigureData:
             lines = tuple(replace(found[what], name=m, look=looks[m]) for m, found in costs.items())
             title = scene_of(name).title.replace(", h", "\nh") if what == "steps" else ""
             row.append(Panel(title, "accuracy ε", label, lines, falling_x=True))
-    few = swept(evidence.effort)
+    few = sweep_effort(evidence.effort)
     note = (
         f"Until the mean over {few.walks} walks stays below ε. Step sizes: those that tuning, on "
         f"others, finds "
@@ -64,7 +64,7 @@ def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     """
     tuned = evidence.tuned_step_sizes(scene_of(name), design)
     sizes = sorted({tuned.relative(accuracy) for accuracy in figure_recipes.EPSILONS})
-    walks = report(scene_of(name), design, swept(evidence.effort), sizes, evidence.runner)
+    walks = report(scene_of(name), design, sweep_effort(evidence.effort), sizes, evidence.runner)
     found: dict[str, list[tuple[Floats, ...]]] = {"steps": [], "transfers": []}
     for accuracy in figure_recipes.EPSILONS:
         steps = [over_instances(walks.steps_to(accuracy, i)) for i in range(len(sizes))]
@@ -83,7 +83,7 @@ def _to_accuracy(costs: Floats) -> Line:
 def p_jump_figure(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error that is left at the end, and the spectral gap, against p_jump."""
     errors, gaps = [], []
-    few = swept(evidence.effort)
+    few = sweep_effort(evidence.effort)
     for name in recipe.scenes:
         scene = scene_of(name)
         methods: dict[str | float, Section] = {WEIGHT: METHODS[WEIGHT]}
@@ -150,7 +150,7 @@ def _over_p_jump(title: str, label: str, values: Mapping[str | float, Floats]) -
 
 def stability_figure(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error after some steps against the step size: where it blows up."""
-    few = swept(evidence.effort)
+    few = sweep_effort(evidence.effort)
     steps = figure_recipes.STABILITY_STEPS // evidence.effort.shorter
     panels = []
     for name in recipe.scenes:

@@ -207,12 +207,12 @@ MILD_RING = replace(
 )
 
 
-def published(name: str) -> Scene:
+def published_scene(name: str) -> Scene:
     """Return a scene at the ratio of signal to noise that the published curves fit.
 
     Examples
     --------
-    >>> published("grid").name, published("ring").name
+    >>> published_scene("grid").name, published_scene("ring").name
     ('grid@115', 'ring@33000')
     """
     scene = MILD_RING if name == MILD_RING.name else SCENES[name]

@@ -260,7 +260,7 @@ def chosen(steps: Floats, errors: Floats, rows: Sequence[int]) -> Ints:
 
 def at_edge(steps: Floats, errors: Floats, name: str) -> int | None:
     """Return on how many instances the first or the last step size is chosen for a method, or None
-    if the method does not get there on most instances: then more step sizes might have helped.
+    if it does not reach the accuracy on most instances. Then more step sizes might have helped.
 
     Examples
     --------

@@ -172,11 +172,11 @@ def place(network: Network, problem: Problem, diagram: Mapping[str, Any]) -> Pha
         for accuracy in diagram["accuracies"]:
             cell = known["cells"][f"{accuracy:g}"][i][j]
             if cell["winner"] is None:
-                text = "no method got there"
+                text = "no method reached it"
             elif cell["decided"]:
                 text = f"{cell['winner']} won"
             else:
-                text = f"{cell['winner']} and {cell['runner_up']} were about level"
+                text = f"{cell['winner']} and {cell['runner_up']} were about equally fast"
             won.append(f"to {100 * accuracy:g} % {text}")
         lines.append(f"on {known['title']} {', '.join(won)}")
     return PhasePlace(snr, spread, tuple(lines))
@@ -214,11 +214,11 @@ def place_sentence(network: Network, problem: Problem) -> str:
     --------
     >>> import levywalk as lw
     >>> place_sentence(lw.ring(3), lw.Logistic([[1.0], [2.0], [3.0]], [0, 1, 0], ridge=0.1))
-    'Phase diagram: no place, because it is not a least squares problem.'
+    'Phase diagram: not placed in it, because it is not a least squares problem.'
     """
     found = signal_to_noise(problem)
     if isinstance(found, str):
-        return f"Phase diagram: no place, because {found}."
+        return f"Phase diagram: not placed in it, because {found}."
     snr, spread = found
     numbers = (
         f"signal to noise {'infinite' if math.isinf(snr) else f'about {snr:,.3g}'}, "

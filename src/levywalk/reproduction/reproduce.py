@@ -118,8 +118,8 @@ def reproduce(
         Whether to show a progress bar with the time left; default: in a notebook, or if stderr is a
         terminal.
     """
-    claims = chosen(labels)
-    names = figures_of(spelled(labels)) if figures else []
+    claims = chosen_claims(labels)
+    names = figures_of(spelled_labels(labels)) if figures else []
     if not (claims or names):
         raise InvalidParameter(
             f"{', '.join(labels)} have only figures, and figures are switched off; leave "
@@ -136,7 +136,10 @@ def reproduce(
         Workers(workers, scheduler) as crew,
     ):
         evidence = Evidence(
-            effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks)
+            effort,
+            counting_runner(
+                stored_runner(ResultStore(folder / STORE), crew, bar.answered), networks
+            ),
         )
         for label, ask in claims.items():
             bar.begin(label)
@@ -154,7 +157,7 @@ def reproduce(
     return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
 
 
-def counted(runner: Runner, networks: dict[str, int]) -> Runner:
+def counting_runner(runner: Runner, networks: dict[str, int]) -> Runner:
     """Return the runner; it also counts how often each random network had to be drawn again."""
 
     def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -187,7 +190,7 @@ def _region(claim: Claim, folder: Path) -> dict[str, Sequence[Path]]:
     return {} if data is None else {data.name: write_region(data, folder / DRAWN, FORMATS)}
 
 
-def stored(
+def stored_runner(
     store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None
 ) -> Runner:
     """Return a function that computes descriptions, each once; results that the store holds are
@@ -212,15 +215,15 @@ def stored(
     return run
 
 
-def spelled(labels: Sequence[str]) -> list[str]:
+def spelled_labels(labels: Sequence[str]) -> list[str]:
     """Return the labels as claims and figures spell them; a user may leave out capitals and the
     prefix "fig:".
 
     Examples
     --------
-    >>> spelled(["decay", "gap"])
+    >>> spelled_labels(["decay", "gap"])
     ['Decay', 'decay', 'gap']
-    >>> spelled(["rings"])
+    >>> spelled_labels(["rings"])
     Traceback (most recent call last):
     levywalk.errors.InvalidParameter: label must be one of homo, hete, ...; got 'rings'
     """
@@ -242,15 +245,15 @@ def _bare(label: str) -> str:
     return label.lower().removeprefix("fig:")
 
 
-def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
+def chosen_claims(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
     """Return the claims of some labels (all, if there are none).
 
     Examples
     --------
-    >>> [claim.__name__ for claim in chosen(["grid", "homo"]).values()]
+    >>> [claim.__name__ for claim in chosen_claims(["grid", "homo"]).values()]
     ['claim_1', 'claim_4']
     """
-    asked = spelled(labels)
+    asked = spelled_labels(labels)
     return {
         label: claim
         for label, claim in zip(LABELS, CLAIMS, strict=True)
@@ -268,7 +271,7 @@ def expected_verdicts(effort: Effort) -> dict[str, str]:
     return known[effort.name]
 
 
-def surprises(claims: Sequence[Claim], effort: Effort) -> list[str]:
+def unexpected_verdicts(claims: Sequence[Claim], effort: Effort) -> list[str]:
     """Return, as text, the verdicts that differ from the expected ones."""
     expected = expected_verdicts(effort)
     return [

@@ -147,7 +147,7 @@ def claim_8(evidence: Evidence) -> Claim:
         for name, rule in others
         for snr, accuracy in columns
     ]
-    elsewhere = [paper.published(graph) for graph in ("ring-mild", "er", "grid", "ws")]
+    elsewhere = [paper.published_scene(graph) for graph in ("ring-mild", "er", "grid", "ws")]
     cells += [
         Cell(
             f"the ring's best λ/the best λ on {scene.title}",
@@ -189,7 +189,7 @@ def _mixed(
 def _moved(evidence: Evidence, scene: Scene, level: float) -> Ratio:
     """Compare the λ that is best on the ring with the one that is best on another scene, there."""
     accuracy = evidence.effort.accuracies[0]
-    ours = evidence.mixed(paper.published("ring"), accuracy)
+    ours = evidence.mixed(paper.published_scene("ring"), accuracy)
     best = evidence.mixed(scene, accuracy)
     return evidence.ratio(scene, mixed_rw(ours.mix), mixed_rw(best.mix), accuracy, level)
 

@@ -42,14 +42,15 @@ def claim_9(evidence: Evidence) -> Claim:
 
 
 def _hops(evidence: Evidence, graph: str, method: str, level: float) -> Ratio:
-    walks = evidence.walks(paper.published(graph), paper.METHODS[method])
+    walks = evidence.walks(paper.published_scene(graph), paper.METHODS[method])
     steps = np.full(len(walks.numbers), float(walks.step[-1]))
     return ratio(walks.curves["hops"][:, 0, -1], steps, level=level)
 
 
 def _transfers(evidence: Evidence, graph: str, method: str, level: float) -> Ratio:
     jumping, weighted = (
-        evidence.walks(paper.published(graph), paper.METHODS[name]) for name in (method, WEIGHT)
+        evidence.walks(paper.published_scene(graph), paper.METHODS[name])
+        for name in (method, WEIGHT)
     )
     one, other = (walks.curves["transfers"][:, 0, -1] for walks in (jumping, weighted))
     return ratio(one, other, level=level)

@@ -1,6 +1,4 @@
-"""How long `levywalk reproduce` will take: its questions are asked beforehand, with invented
-answers, and counted.
-"""
+"""How long `levywalk reproduce` will take: a first pass with invented results counts its tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def cost(description: Mapping[str, Any]) -> float:
     )
 
 
-def invented(description: Mapping[str, Any]) -> Outcome:
+def invented_result(description: Mapping[str, Any]) -> Outcome:
     """Return an invented answer of `measurement.measure`, in which the middle one of several step
     sizes is best.
     """
@@ -93,7 +91,7 @@ class TimeEstimate:
 
     def _counted(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         self._at += sum(cost(description) for description in self._fresh(descriptions))
-        return [invented(description) for description in descriptions]
+        return [invented_result(description) for description in descriptions]
 
     def _fresh(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the descriptions that are new."""

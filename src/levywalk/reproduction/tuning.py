@@ -10,7 +10,14 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.draws import Domain, generator
-from levywalk.experiments.tuning import DRAWS, MOST, Score, most, relative_sizes, search_step_sizes
+from levywalk.experiments.tuning import (
+    DRAWS,
+    MOST,
+    Score,
+    four_fifths_quantile,
+    relative_sizes,
+    search_step_sizes,
+)
 from levywalk.reproduction.paper import Effort, Scene, Section, tuning
 from levywalk.trace.statistics import OtherChoices, settled_at
 
@@ -85,7 +92,9 @@ class TunedStepSizes:
         return generator(0, Domain.BOOTSTRAP).integers(0, count, (DRAWS, count))
 
     def _score(self, accuracy: float, exponent: int) -> Score:
-        return most(self.steps(accuracy, exponent)), most(self.errors[exponent][:, -1])
+        return four_fifths_quantile(self.steps(accuracy, exponent)), four_fifths_quantile(
+            self.errors[exponent][:, -1]
+        )
 
 
 def _most_of(values: Floats) -> Floats:
@@ -154,7 +163,7 @@ def tune(scene: Scene, design: Section, effort: Effort, runner: Runner) -> Tuned
         return {tuned.best(accuracy) for accuracy in effort.accuracies}
 
     def diverged(errors: Floats) -> bool:
-        return not np.isfinite(most(errors[:, -1]))
+        return not np.isfinite(four_fifths_quantile(errors[:, -1]))
 
     found = search_step_sizes(try_out, winners, diverged)
     return TunedStepSizes(step[0], found)

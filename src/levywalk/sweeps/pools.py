@@ -101,7 +101,7 @@ def kill_workers() -> None:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Let the processes that start in this block never see Ctrl-C, not even while they load Python.
+    """Make the processes that start in this block ignore Ctrl-C, even while they load Python.
 
     They inherit which signals the thread that starts them does not take. Other threads of this
     process still take the signal, so no press is lost.

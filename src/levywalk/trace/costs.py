@@ -1,4 +1,4 @@
-"""`Costs`: what an update and a message take, from which a run gets its axis of time."""
+"""`Costs`: how long an update and a message take, from which a run gets its axis of time."""
 
 from __future__ import annotations
 

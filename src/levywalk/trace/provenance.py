@@ -19,7 +19,7 @@ from levywalk.version import __version__
 from levywalk.walks import Walk
 
 
-def told(
+def provenance_of(
     network: Network,
     problem: Problem,
     design: Walk,
@@ -41,7 +41,7 @@ def told(
     --------
     >>> import levywalk as lw
     >>> parts = lw.ring(5), lw.homogeneous(5), lw.mhlj(), lw.sgd(), [lw.Constant(0.1)]
-    >>> found = told(*parts, 1.0, backend="reference", seed=0, steps=10, replicas=1)
+    >>> found = provenance_of(*parts, 1.0, backend="reference", seed=0, steps=10, replicas=1)
     >>> found["network"]["recipe"], found["update"]["recipe"]
     ({'kind': 'ring', 'n': 5, 'self_loops': 'none'}, {'kind': 'sgd', 'minibatch': None})
     """
@@ -79,23 +79,23 @@ def told(
             if arrays is None
             else {key: list(shape) for key, shape in arrays.shapes.items()},
             "fingerprint": fingerprint() if fingerprint else None,
-            "loss": None if loss is None else part_told("loss", loss),
+            "loss": None if loss is None else part_record("loss", loss),
             "recipe": to_dict("data", given, strict=False),
         },
         "design": design.describe(),
-        "update": part_told("update", update),
-        "step_size": [part_told("schedule", step_size) for step_size in step_sizes],
+        "update": part_record("update", update),
+        "step_size": [part_record("schedule", step_size) for step_size in step_sizes],
         "largest_weighted_smoothness": None if math.isnan(largest) else largest,
     }
 
 
-def part_told(kind: str, part: Any) -> dict[str, Any]:
+def part_record(kind: str, part: Any) -> dict[str, Any]:
     """Return a part of a run as text, and its recipe, or None if it is not registered.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> part_told("update", lw.sgd(minibatch=8))
+    >>> part_record("update", lw.sgd(minibatch=8))
     {'text': 'Sgd(minibatch=8)', 'recipe': {'kind': 'sgd', 'minibatch': 8}}
     """
     return {"text": repr(part), "recipe": to_dict(kind, part, strict=False)}
@@ -119,8 +119,8 @@ def is_plain_sgd(update: Any) -> bool:
     Examples
     --------
     >>> import levywalk as lw
-    >>> is_plain_sgd(part_told("update", lw.sgd())), is_plain_sgd(part_told("update", lw.sgd(2)))
-    (True, False)
+    >>> [is_plain_sgd(part_record("update", sgd)) for sgd in (lw.sgd(), lw.sgd(2))]
+    [True, False]
     """
     if isinstance(update, dict):
         return bool(update.get("recipe") == {"kind": "sgd", "minibatch": None})

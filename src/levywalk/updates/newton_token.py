@@ -84,7 +84,7 @@ class NewtonToken(Update):
         step_size: float,
         words: Words,
     ) -> Floats:
-        """Renew the node's quadratic model, and move to the minimum of the sum."""
+        """Replace the node's quadratic model, and move to the minimum of the sum."""
         features, targets = local.samples
         token, node = memory.token, memory.node
         z = features @ model

@@ -44,7 +44,7 @@ class DepthFirstTour(Walk):
         return super().questions(view, memory, words) if memory.token["searching"] else ()
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Search on if there is a neighbour that was not found yet; else follow the tree."""
+        """Continue the search if a neighbour was not found yet; else follow the tree."""
         node, near = memory.node, view.neighbours
         if node["parent"] == UNKNOWN:
             node["parent"] = view.came_from if view.came_from >= 0 else ROOT

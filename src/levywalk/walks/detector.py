@@ -1,4 +1,4 @@
-"""When to switch: the stationarity detector that travels with the model (for [switch])."""
+"""The stationarity detector, which travels with the model and says when to switch ([switch])."""
 
 from __future__ import annotations
 

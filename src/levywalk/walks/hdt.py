@@ -52,7 +52,7 @@ class HistoryDriven(CountsVisits):
         return float(np.log(score / degree) - self.alpha * np.log((visits + 1.0) / score))
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Propose by MHDA, and accept by the target that the visits so far have bent."""
+        """Propose by MHDA, and accept by the target that the visits so far have changed."""
         memory.node["visits"] += 1
         if not view.degree:
             return Decision(view.node)

@@ -61,7 +61,7 @@ class Mhda(Walk):
     _cumulative: Floats = field(init=False, repr=False, compare=False)
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Propose a neighbour and accept it by the target; look for another way than back."""
+        """Propose a neighbour and accept it by the target; avoid the one that sent the model."""
         token = memory.token
         if view.hops_left:
             return Decision(hop(view, words(HOP + view.hop)), view.hops_left - 1)

@@ -54,7 +54,7 @@ RESUME = "Run the same command again to resume."
 START_OVER = "Run the same command again; it starts from the beginning."
 # What is said if the command itself has not begun.
 EARLY = (
-    "Nothing was begun: run the same command again.",
+    "Nothing was started: run the same command again.",
     "Run the same command again.",
     START_OVER,
 )

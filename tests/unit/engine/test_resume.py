@@ -536,7 +536,8 @@ def test_a_hostile_file_is_refused_and_left_as_it_is(change, saved):
     rewrite(saved, change)
     before = saved.read_bytes()
     with pytest.raises(
-        lw.ResumeError, match=r"walk\.npz .*(delete it to start afresh|give resume another file)"
+        lw.ResumeError,
+        match=r"walk\.npz .*(delete it to start from the beginning|give resume another file)",
     ):
         go(resume=saved)
     assert saved.read_bytes() == before

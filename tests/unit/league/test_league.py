@@ -26,7 +26,7 @@ from levywalk.league.league import (
     median_interval,
     seconds_of,
 )
-from levywalk.league.pairs import PAIRS, built, pairs_named
+from levywalk.league.pairs import PAIRS, built_pair, pairs_named
 from levywalk.league.scenes import (
     ACCURACIES,
     FULL,
@@ -37,7 +37,7 @@ from levywalk.league.scenes import (
     network_of,
     problem_of,
 )
-from levywalk.report.league_document import short
+from levywalk.report.league_document import short_number
 from levywalk.trace.costs import PROFILES
 
 RING = {"family": "ring", "n": 30}
@@ -60,7 +60,7 @@ def test_every_pair_can_be_built_and_names_are_unique():
     assert len({pair.name for pair in PAIRS}) == len(PAIRS)
     for pair in PAIRS:
         if not pair.gossip:
-            walk, update = built(pair.plain())
+            walk, update = built_pair(pair.plain())
             assert isinstance(walk, lw.Walk)
             assert isinstance(update, lw.Update)
 
@@ -327,7 +327,7 @@ def test_results_are_put_into_the_docs(tmp_path):
     assert changed.count(text) == 1
     assert written(changed, text) == changed
     numbers = document["cells"][0]["transfers"]
-    row = f"{short(numbers['0.001'][0])} / {short(numbers['1e-06'][0])}"
+    row = f"{short_number(numbers['0.001'][0])} / {short_number(numbers['1e-06'][0])}"
     assert row in text
 
 

@@ -13,7 +13,7 @@ from levywalk.league.trial import (
     PairTrial,
     _safest,
     can_be_tried,
-    tried,
+    try_pair,
 )
 
 N = 100
@@ -25,7 +25,7 @@ DATA = lw.heterogeneous(N, dim=4, important=1, seed=2)
 def test_one_lap_of_a_ring_is_what_the_newton_token_takes():
     # Exact once every node was seen, whatever the draws: one lap; a question and an answer for
     # each of the two neighbours.
-    found = tried(RING, DATA, lw.oldest_neighbour(), lw.newton_token(), 1e-18, seed=3)
+    found = try_pair(RING, DATA, lw.oldest_neighbour(), lw.newton_token(), 1e-18, seed=3)
     assert found is not None
     assert N - 2 <= found.steps <= N
     assert found.transfers == found.steps
@@ -35,7 +35,7 @@ def test_one_lap_of_a_ring_is_what_the_newton_token_takes():
 
 @pytest.mark.more
 def test_a_step_size_of_a_trial_reaches_the_accuracy_in_other_walks():
-    found = tried(RING, DATA, lw.oldest_neighbour(), lw.point_saga(), 1e-6, seed=3)
+    found = try_pair(RING, DATA, lw.oldest_neighbour(), lw.point_saga(), 1e-6, seed=3)
     assert found is not None
     size = found.factor * lw.point_saga().default_step_size(1.0, DATA)
     trace = lw.run(
@@ -56,7 +56,7 @@ def test_a_step_size_at_its_limit_is_not_taken():
 
 @pytest.mark.more
 def test_what_is_too_long_for_a_trial_is_estimated_longer_than_it():
-    assert tried(RING, DATA, lw.mhda(), lw.point_saga(), 1e-30, seed=0) is None
+    assert try_pair(RING, DATA, lw.mhda(), lw.point_saga(), 1e-30, seed=0) is None
     best = lw.recommended(RING, DATA, allow=("mhda", "point_saga"), accuracy=1e-30)
     assert best.estimate >= LAPS * N
     assert "is estimated to take" in best.why

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.live.live_run import LiveRun, Stays
+from levywalk.live.live_run import LiveRun, StayCounts
 from levywalk.walks import ChangingJumps
 
 NETWORK = lw.ring(60)
@@ -114,7 +114,7 @@ def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stays_do_not_depend_on_where_pieces_end() -> None:
     nodes = np.array([3, 3, 3, 3, 1, 1, 2, 2, 2])
-    whole, parts = Stays(4), Stays(4)
+    whole, parts = StayCounts(4), StayCounts(4)
     whole.follow(nodes)
     for start, stop in ((0, 2), (2, 3), (3, 7), (7, 8)):
         parts.follow(nodes[start : stop + 1])

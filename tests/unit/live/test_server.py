@@ -13,7 +13,7 @@ from levywalk.live.session import LiveSession
 from levywalk.live.walk_player import WalkPlayer
 
 pytest.importorskip("starlette", reason="the extra live is not installed")
-from levywalk.live.server import application, bound_socket, refusal
+from levywalk.live.server import application, bound_socket, why_refused
 
 HOST = "127.0.0.1:8642"
 JSON = {"content-type": "application/json"}
@@ -152,8 +152,8 @@ def test_with_a_secret_nothing_is_answered_without_it() -> None:
 
 def test_the_page_itself_may_send_commands() -> None:
     good = {"host": HOST, "origin": f"http://{HOST}", **JSON}
-    assert refusal("POST", good, {HOST}) == ""
-    assert refusal("POST", {**good, "origin": "http://127.0.0.1:1"}, {HOST})
+    assert why_refused("POST", good, {HOST}) == ""
+    assert why_refused("POST", {**good, "origin": "http://127.0.0.1:1"}, {HOST})
 
 
 def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:

@@ -14,7 +14,7 @@ import pytest
 import levywalk as lw
 from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import check_experiment
-from levywalk.live.export import exported
+from levywalk.live.export import export_experiment
 from levywalk.live.playback import TraceSession, network_of
 from levywalk.live.session import LiveSession
 from levywalk.live.walk_player import WalkPlayer
@@ -65,7 +65,7 @@ def test_the_exported_file_gives_the_numbers_of_the_page(tmp_path: Path) -> None
     found.advance(700)
     found.change(0, 0.2, 0.4, 5)
     found.advance(300)
-    made = exported(found, SECTIONS)
+    made = export_experiment(found, SECTIONS)
     spec = check_experiment(tomllib.loads(made["toml"]), "the export")
     result = execute(spec, tmp_path)
     for run, (name, trace) in zip(found.live, result.traces.items(), strict=True):

@@ -94,7 +94,7 @@ def test_a_line_is_the_median_over_instances_of_the_curves_that_were_run(evidenc
     scene = RING
     tuned = evidence.walks(scene, METHODS[MHLJ])
     common = report(
-        scene, METHODS[MHLJ], figure_lines.drawn(TINY), [COMMON], evidence.runner, of="mean"
+        scene, METHODS[MHLJ], figure_lines.figure_effort(TINY), [COMMON], evidence.runner, of="mean"
     )
     for column, walks in ((0, tuned), (2, common)):
         line = line_of(ring.rows[0][column], MHLJ)
@@ -116,7 +116,9 @@ def test_the_axis_of_transfers_has_transfers(evidence, ring):
 
 
 def test_a_method_that_diverges_is_kept_and_marked(evidence):
-    walks = report(SCENES["ring"], METHODS[UNIF], figure_lines.drawn(TINY), [1e4], evidence.runner)
+    walks = report(
+        SCENES["ring"], METHODS[UNIF], figure_lines.figure_effort(TINY), [1e4], evidence.runner
+    )
     line = figure_lines.curve(UNIF, 0, walks, 0, "steps")
     assert line.fate == "diverges"
     assert not line.y[-1] < figure_lines.DIVERGED

@@ -147,7 +147,9 @@ def test_what_cannot_be_placed_says_why():
     same = lw.LeastSquares(twice, np.arange(30.0), ridge=0.1)
     assert "not independent (rank 1)" in signal_to_noise(same)
     labels = lw.Logistic(np.ones((5, 1)), [0, 1, 0, 1, 0], ridge=0.1)
-    assert "no place, because it is not a least squares" in place_sentence(lw.ring(5), labels)
+    assert "not placed in it, because it is not a least squares" in place_sentence(
+        lw.ring(5), labels
+    )
 
 
 @pytest.mark.more

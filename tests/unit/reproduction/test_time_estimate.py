@@ -12,7 +12,7 @@ from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.figure_contents import figure_data
 from levywalk.reproduction.figure_recipes import FIGURES
-from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, invented
+from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, invented_result
 from levywalk.sweeps.store import canonical
 
 HOMO = {"homo": CLAIMS[0]}
@@ -39,7 +39,7 @@ def test_what_is_asked_is_what_was_counted() -> None:
     def runner(descriptions: Any) -> Any:
         asked.update(canonical(description) for description in descriptions)
         estimate.answered(descriptions, len(descriptions), 1.0)
-        return [invented(description) for description in descriptions]
+        return [invented_result(description) for description in descriptions]
 
     CLAIMS[0](Evidence(paper.QUICK, runner))
     assert estimate.done == estimate.tasks == len(asked)

@@ -16,7 +16,7 @@ from levywalk.reproduction.paper import (
     SCENES,
     SECOND,
     decays,
-    published,
+    published_scene,
     scene_of,
 )
 from levywalk.reproduction.ratios import Ratio, ratio
@@ -128,8 +128,8 @@ def test_the_axis_changes_the_noise_and_the_length_of_walks_alone():
     assert dict(quiet.problem) == dict(base.problem) | {"snr": 33_000.0}
     assert quiet.steps == base.steps // 4
     assert scene_of("grid@33000") == quiet
-    assert published("ring").name == "ring@33000"
-    assert published("er").name == "er@115"
+    assert published_scene("ring").name == "ring@33000"
+    assert published_scene("er").name == "er@115"
 
 
 def test_both_readings_jump_as_they_say():

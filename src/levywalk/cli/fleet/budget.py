@@ -1,4 +1,4 @@
-"""``levywalk fleet budget``: what a node that has lost its disk had spent."""
+"""``levywalk fleet budget``: set what a node had spent before it lost its disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUDGET_EXAMPLES = """Examples:
 
 levywalk fleet budget my-fleet 3 --spent 17   (the last number that your monitoring has of \
 levywalk_privacy_updates_spent, with several tokens the sum over them; if you do not know it, do \
-nothing: the node counts as spent)"""
+nothing: the whole budget then counts as spent)"""
 
 
 def budget(
@@ -23,7 +23,8 @@ def budget(
         typer.Option(
             "--spent",
             min=0,
-            help="Updates that the node had made, for all tokens together, or more.",
+            help="Number of updates that the node had made, for all tokens together, or a larger "
+            "number.",
         ),
     ],
 ) -> None:

@@ -89,6 +89,11 @@ def node_list(nodes: list[int]) -> str:
     return f"node{'s' if len(nodes) > 1 else ''} {short(nodes)}"
 
 
+def were_told(nodes: list[int]) -> str:
+    """Return the beginning of a sentence about nodes that were told something."""
+    return f"{node_list(nodes).capitalize()} {'were' if len(nodes) > 1 else 'was'} told"
+
+
 def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do some work, with progress on a terminal. A problem of the fleet ends with exit code 1."""
     from levywalk.fleet.operate.node_processes import FleetProblem

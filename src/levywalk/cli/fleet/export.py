@@ -95,11 +95,13 @@ def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
     for v, first, last in about["damaged"]:
         which = f"line {first}" if first == last else f"lines {first} to {last}"
         print(
-            f"{said}Left out, because it is damaged: {which} of node {v}'s log. Look for more: "
-            f"levywalk fleet doctor {at} --scrub"
+            f"{said}The trace leaves out {which} of node {v}'s log, because of damage. To look for "
+            f"more: levywalk fleet doctor {at} --scrub"
         )
     if about["damaged"] and about["missing"]:
-        print(f"{said}Without its place in the walk: {count(len(about['missing']), 'step')}.")
+        print(
+            f"{said}The trace does not say where {count(len(about['missing']), 'step')} took place."
+        )
     if diverged >= 0:
         print(
             f"{said}The model has diverged at step {diverged:,}: its errors are infinite from "

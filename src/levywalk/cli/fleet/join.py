@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, typed
+from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, typed, were_told
 from levywalk.errors import InvalidParameter
 
 
@@ -88,15 +88,18 @@ def join(
         f"{found.size.mean_smoothness:.6g}."
     )
     if found.told:
-        print(f"Told {node_list(found.told)}; they tell all others.")
+        print(f"{were_told(found.told)}; they tell all others.")
     else:
-        print("No node runs here: the new one tells its neighbours, and they tell all others.")
+        print("No node runs here: the new node tells its neighbours, and they tell all others.")
     if found.started:
         print(f"Node {found.node} runs; its log is {found.folder / 'node.log'}.")
         if found.restarted:
             print(f"Started again: {node_list(found.restarted)}.")
         if found.down:
-            print(f"Not running: {node_list(found.down)}. They know the node when they run again.")
+            print(
+                f"Not running: {node_list(found.down)}. They learn of the new node when they run "
+                "again."
+            )
         return
     place = typed(Path(found.folder.name, "node.toml"))
     wanted = "" if data is not None else f", put its samples into {found.folder.name}/data.csv"

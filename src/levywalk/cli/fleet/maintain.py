@@ -21,6 +21,7 @@ from levywalk.cli.fleet.common import (
     open_fleet,
     open_watched_fleet,
     typed,
+    were_told,
 )
 from levywalk.printable import printable
 
@@ -64,11 +65,11 @@ def gone(folder: Dir, node: NodeNumber) -> None:
     """
     fleet = open_fleet(folder)
     told, down = carried_out(lambda _: fleet.gone(node))
-    print(f"Told {node_list(told)} that node {node} is gone for good.")
+    print(f"{were_told(told)} that node {node} is gone for good.")
     if down:
         print(
-            f"Not told, because they do not run: {node_list(down)}. Repeat the command when they "
-            "run."
+            f"Not running, and therefore not told: {node_list(down)}. Repeat the command when "
+            "they run."
         )
 
 
@@ -82,11 +83,11 @@ def forgive(folder: Dir, node: NodeNumber) -> None:
 
     fleet = open_fleet(folder)
     found = carried_out(lambda _: forgiven(fleet, node))
-    print(f"Told {node_list(found.told)} to forget the refused models of node {node}.")
+    print(f"{were_told(found.told)} to forget the refused models of node {node}.")
     if found.down:
         print(
-            f"Not told, because they do not run: {node_list(found.down)}. Repeat the command when "
-            "they run."
+            f"Not running, and therefore not told: {node_list(found.down)}. Repeat the command "
+            "when they run."
         )
 
 
@@ -101,9 +102,9 @@ def revoke(folder: Dir, node: NodeNumber) -> None:
 
     fleet = open_fleet(folder)
     found = carried_out(lambda _: revoked(fleet, node))
-    print(f"Node {node} is revoked. Told {node_list(found.told)}; they tell all others.")
+    print(f"Node {node} is revoked. {were_told(found.told)}; they tell all others.")
     if found.down:
-        print(f"Not running here: {node_list(found.down)}. They learn it when they run again.")
+        print(f"Not running here: {node_list(found.down)}. They learn of it when they run again.")
 
 
 def revive(
@@ -252,10 +253,10 @@ def renew(
     print(
         f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
     )
-    from levywalk.fleet.operate.rotate import taken
+    from levywalk.fleet.operate.rotate import use_new_keys
 
     chosen = list(fleet.files) if node is None else [node]
-    used = carried_out(lambda _: [v for v in chosen if taken(fleet, v)])
+    used = carried_out(lambda _: [v for v in chosen if use_new_keys(fleet, v)])
     if used:
         many = len(used) > 1
         already = (

@@ -162,7 +162,7 @@ def _counted(found: dict[str, Any]) -> str:
 
 
 def _lost(found: dict[str, Any], what: str = "") -> str:
-    """Return how many updates are lost: a number, a range, or at least so many."""
+    """Return how many updates are lost: a number, a range, or a lower bound."""
     if found["holder"] is None and found["stopped"]:
         return "an unknown number of updates"
     low, high = found["lost_updates"], found["lost_updates_at_most"]

@@ -1,4 +1,4 @@
-"""The batched backend: the walk runs ahead, and a framework updates the models of all replicas at
+"""The batched backend: the walk is made first, a framework updates the models of all replicas at
 once along it.
 """
 

@@ -1,9 +1,10 @@
-"""The batched backend: the kernel walks a piece ahead, a framework updates all models along it.
+"""The batched backend: the kernel makes a piece of the walk, a framework updates models along it.
 
-A walk does not see the model (a switching one does, and has no batches), so nodes, samples, weights
-and step sizes of many steps are known before the first update. They are written into buffers, and
-torch or JAX consumes them for all replicas at once. The walk and the samples are exactly those of
-the reference backend; the models agree to the rounding of the model's type in each update.
+A walk does not see the model (a switching one does, and is not supported), so nodes, samples,
+weights and step sizes of many steps are known before the first update. They are written into
+buffers, and torch or JAX consumes them for all replicas at once. The walk and the samples are
+exactly those of the reference backend; the models agree to the rounding of the model's type in each
+update.
 """
 
 from __future__ import annotations
@@ -35,19 +36,22 @@ def without_batches(plan: RunPlan) -> str | None:
     problem, update = plan.problem, plan.update
     if not isinstance(problem, DifferentiableProblem):
         return (
-            "batches are for problems of torch and JAX (lw.torch_problem, lw.jax_problem), and "
-            f"{type(problem).__name__} is none"
+            "the batched backend is for problems of torch and JAX (lw.torch_problem, "
+            f"lw.jax_problem), and {type(problem).__name__} is none"
         )
     if len(plan.method.phases) > 1 or plan.detector is not None:
-        return "a switching walk depends on the model, so it cannot run ahead"
+        return "a switching walk depends on the model, so it cannot be made before the updates"
     if plan.method.privacy is not None:
-        return "privacy (clipped gradients with noise) has no batches"
+        return "the batched backend does not support privacy (clipped gradients with noise)"
     if plan.meeting != "pass":
-        return "tokens that are averaged when they meet have no batches"
+        return "the batched backend does not support tokens that are averaged when they meet"
     if plan.links is not None:
-        return "links that differ (costs with per_link) have no batches"
+        return "the batched backend does not support links that differ (costs with per_link)"
     if batch_rule(update, problem.n) is None:
-        return f"the update {update.name} has no batches; those that have are {', '.join(NAMES)}"
+        return (
+            f"the batched backend does not support the update {update.name}; it supports "
+            f"{', '.join(NAMES)}"
+        )
     walk = plan.method.phases[0].walk
     if not is_plain_design(walk) and compiled_walk(walk) is None:
         return f"the walk {walk.name} has no compiled form (Walk.compiled)"

@@ -18,7 +18,7 @@ _METHODS = ("gradient", "direction", "apply")
 _TABLES = ("direction", "apply", "refresh", "ridge", "node_memory", "token_memory")
 
 
-class Moved(NamedTuple):
+class RuleResult(NamedTuple):
     """What a rule returns: the direction, what the token carries, and what the node keeps."""
 
     direction: Any
@@ -53,12 +53,12 @@ class BatchRule:
 
     def move(
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
-    ) -> Moved:
+    ) -> RuleResult:
         """Return the direction of an array's step, and the array's new memory.
 
         ``count`` is the number of the token after this update, if the rule has one.
         """
-        return Moved(weight * gradient, token, kept)
+        return RuleResult(weight * gradient, token, kept)
 
 
 class HeavyBallRule(BatchRule):
@@ -68,11 +68,11 @@ class HeavyBallRule(BatchRule):
 
     def move(
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
-    ) -> Moved:
+    ) -> RuleResult:
         """Return the new velocity as the direction."""
         beta = self.update.beta  # type: ignore[attr-defined]
         velocity = beta * token["velocity"] + weight * gradient
-        return Moved(velocity, {"velocity": velocity}, kept)
+        return RuleResult(velocity, {"velocity": velocity}, kept)
 
 
 class AdamRule(BatchRule):
@@ -83,7 +83,7 @@ class AdamRule(BatchRule):
 
     def move(
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
-    ) -> Moved:
+    ) -> RuleResult:
         """Return the mean of gradients over the root of the mean of their squares."""
         update: Any = self.update
         g = weight * gradient
@@ -94,7 +94,7 @@ class AdamRule(BatchRule):
             _one_minus_power(xp, update.beta2, count),
         )
         direction = (mean / one) / (xp.sqrt(square / two) + update.epsilon)
-        return Moved(direction, {"mean": mean, "square": square}, kept)
+        return RuleResult(direction, {"mean": mean, "square": square}, kept)
 
 
 def _one_minus_power(xp: Any, beta: float, count: Any) -> Any:
@@ -110,10 +110,10 @@ class SagRule(BatchRule):
 
     def move(
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
-    ) -> Moved:
+    ) -> RuleResult:
         """Return the mean of the stored gradients, the node's own one renewed."""
         total = token["sum"] + (gradient - kept)
-        return Moved(total / self.n, {"sum": total}, gradient)
+        return RuleResult(total / self.n, {"sum": total}, gradient)
 
 
 class SagaRule(SagRule):
@@ -121,11 +121,11 @@ class SagaRule(SagRule):
 
     def move(
         self, xp: Any, gradient: Any, weight: Any, token: dict[str, Any], kept: Any, count: Any
-    ) -> Moved:
+    ) -> RuleResult:
         """Return w(v)(g - g_v) + ḡ."""
         change = gradient - kept
         direction = weight * change + token["sum"] / self.n
-        return Moved(direction, {"sum": token["sum"] + change}, gradient)
+        return RuleResult(direction, {"sum": token["sum"] + change}, gradient)
 
 
 _RULES: tuple[tuple[type[Update], tuple[str, ...], type[BatchRule]], ...] = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from levywalk.fleet.checking.faults import FaultSchedule, drawing
-from levywalk.fleet.checking.machines import Maker, genuine, made_of
+from levywalk.fleet.checking.machines import Maker, made_of, real_node
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
@@ -21,7 +21,7 @@ CHUNK = 50  # schedules between two progress reports
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Play schedules; print a summary, and the first one that breaks an invariant, shortened.
+    """Run schedules; print a summary, and the first one that breaks an invariant, shortened.
 
     Return 1 if there is one.
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     0
     """
     asked = _parser().parse_args(arguments)
-    make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
+    make = real_node if asked.mutant is None else made_of(_mutants()[asked.mutant])
     kinds = {"memory": asked.memory, "privacy": asked.privacy, "grows": asked.grows}
     kinds |= {"checked": asked.check_updates}
     if asked.replay is not None or asked.schedule is not None:
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not total.failures:
         return 0
     schedule, why = total.failures[0]
-    _say(f"\nseed {schedule.seed}: {why}\nshortened, this happens:\n")
+    _say(f"\nseed {schedule.seed}: {why}\nafter shortening, this happens:\n")
     _show(schedule, make, short=True)
     return 1
 
@@ -68,22 +68,22 @@ def _parser() -> argparse.ArgumentParser:
         help="seed of the first schedule; the others count up from it",
     )
     parser.add_argument(
-        "--memory", action="store_true", help="play with methods that have memory at the nodes"
+        "--memory", action="store_true", help="simulate methods that have memory at the nodes"
     )
     parser.add_argument(
-        "--privacy", action="store_true", help="play with methods with privacy, and check I9"
+        "--privacy", action="store_true", help="simulate methods with privacy, and check I9"
     )
-    parser.add_argument("--grows", action="store_true", help="play with fleets that grow")
+    parser.add_argument("--grows", action="store_true", help="simulate fleets that grow")
     parser.add_argument(
         "--check-updates",
         action="store_true",
-        help="play with guardians that compare models, and must refuse none",
+        help="simulate guardians that compare models; they must refuse none",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
         "--mutant",
         choices=sorted(_mutants()),
-        help="play with an injected bug, which must be found",
+        help="simulate nodes with this injected bug, which must be found",
     )
     parser.add_argument(
         "--replay", type=int, metavar="SEED", help="print what happens in the schedule of this seed"

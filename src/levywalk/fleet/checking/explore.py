@@ -98,9 +98,9 @@ from levywalk.fleet.checking.states import (
 from levywalk.fleet.checking.verdicts import (
     accused,
     judge_facts,
+    message_text,
     no_copy,
     place,
-    told,
     two_live,
     unknown_size,
     updates_at_risk,
@@ -420,7 +420,7 @@ class Explorer:
         move, v = step.move, step.node
         if move.what == "got":
             letter = self.nodes.mail.all[move.about]
-            text = f"{v} gets {told(letter.message)} of {letter.sender}"
+            text = f"{v} gets {message_text(letter.message)} of {letter.sender}"
         else:
             about = "" if move.about == NOBODY else f" {move.about}"
             text = f"{v}: {move.what}{about}" + HEARS.get(move.hears, f" (hears {move.hears})")

@@ -15,7 +15,7 @@ from levywalk.fleet.storage.limits import ANY
 from levywalk.fleet.storage.reader import StoreReader
 
 
-class Piece(NamedTuple):
+class DiskLog(NamedTuple):
     """The log of one disk. A node that has lost a disk has several."""
 
     node: int
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
     kept: KeptMemory | None = None  # what its disk keeps of the node's memory
 
 
-def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
+def pieces(folder: str | Path, token: int = 0) -> list[DiskLog]:
     """Read all logs of a token in a fleet's folder:
 
     ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
@@ -47,5 +47,5 @@ def pieces(folder: str | Path, token: int = 0) -> list[Piece]:
             newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
             spent = None if disk is None or disk.spent is None else disk.spent.releases
             kept = None if disk is None else disk.memory
-            found.append(Piece(node, tuple(reading.lines()), newest, spent, kept))
+            found.append(DiskLog(node, tuple(reading.lines()), newest, spent, kept))
     return found

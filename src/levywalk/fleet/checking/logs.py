@@ -39,7 +39,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt, sizes_along, sizes_told
-from levywalk.fleet.checking.log_pieces import Piece, pieces
+from levywalk.fleet.checking.log_pieces import DiskLog, pieces
 from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
 from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
@@ -111,7 +111,7 @@ def judge_folder(fleet: Fleet, folder: Path) -> WalkVerdict:
     return verdict._replace(shown=(least, most))
 
 
-def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> WalkVerdict:
+def judge(fleet: Fleet, logs: Sequence[DiskLog], first: SizeAt | None = None) -> WalkVerdict:
     """Check everything about a fleet; raise `Violation` for the first error.
 
     Parameters
@@ -127,7 +127,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> W
     >>> virtual = VirtualFleet(fleet)
     >>> virtual.run()
     True
-    >>> judge(fleet, [Piece(v, lines) for v, lines in virtual.logs.items()]).steps
+    >>> judge(fleet, [DiskLog(v, lines) for v, lines in virtual.logs.items()]).steps
     50
     """
     visits, began, archived = _sorted(logs)
@@ -137,12 +137,12 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> W
     _check_whole(visits, began)
     lineage = _lineage(began)
     told = sizes_told(line for piece in logs for line in piece.lines)
-    sizes = Grown(first, told) if told and first is not None else None
+    sizes = SizeHistory(first, told) if told and first is not None else None
     along = {} if sizes is None else sizes.along([(one.epoch, one.base) for one in lineage])
     winning = _winning(visits, lineage)
     private = fleet.published.privacy is not None
     passed = _check_budgets(fleet, logs) if private else set()
-    checked = Last()
+    checked = ReplayComparison()
     if private and fleet.real:
         models = check_changes(fleet, visits, passed)
     else:
@@ -168,7 +168,9 @@ def judge(fleet: Fleet, logs: Sequence[Piece], first: SizeAt | None = None) -> W
     )
 
 
-def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tuple[int, Archived]]]:
+def _sorted(
+    logs: Iterable[DiskLog],
+) -> tuple[Visits, dict[Epoch, Began], list[tuple[int, Archived]]]:
     """Sort the lines by kind; check I5 and I6."""
     visits: Visits = {}
     began: dict[Epoch, Began] = {}
@@ -268,7 +270,7 @@ def _winning(visits: Visits, lineage: list[Began]) -> list[tuple[int, Visit]]:
     ]
 
 
-class Grown(NamedTuple):
+class SizeHistory(NamedTuple):
     """The size for which a fleet was created, and those that its logs tell."""
 
     first: SizeAt
@@ -280,7 +282,7 @@ class Grown(NamedTuple):
 
 
 def _check_models(
-    fleet: Fleet, visits: Visits, began: dict[Epoch, Began], sizes: Grown | None
+    fleet: Fleet, visits: Visits, began: dict[Epoch, Began], sizes: SizeHistory | None
 ) -> int:
     """Check I7 at every model in the logs, epoch by epoch; return how many there were."""
     update = fleet.published.update
@@ -325,7 +327,7 @@ def _check_models(
     return compared
 
 
-def _check_budgets(fleet: Fleet, logs: Sequence[Piece]) -> set[tuple[Epoch, int]]:
+def _check_budgets(fleet: Fleet, logs: Sequence[DiskLog]) -> set[tuple[Epoch, int]]:
     """Check I9; return the visits without an update."""
     disks: dict[int, list[tuple[Sequence[Line], int | None]]] = {}
     for piece in logs:
@@ -333,7 +335,7 @@ def _check_budgets(fleet: Fleet, logs: Sequence[Piece]) -> set[tuple[Epoch, int]
     return {place for v, found in disks.items() for place in check_spent(fleet, v, found)}
 
 
-class Last(NamedTuple):
+class ReplayComparison(NamedTuple):
     """What was compared with the replay of the walk that counts, and how often its memory started
     again.
     """
@@ -352,17 +354,17 @@ def _check_last(
     fleet: Fleet,
     winning: list[tuple[int, Visit]],
     lineage: list[Began],
-    logs: Sequence[Piece],
+    logs: Sequence[DiskLog],
     passed: set[tuple[Epoch, int]],
     sizes: dict[int, SizeAt],
-) -> Last:
+) -> ReplayComparison:
     """Check that the newest model on any disk is that of the winning walk; if updates
     depend on earlier ones, also every model in the logs, and what nodes remember (I8).
     """
     tokens = [piece.token for piece in logs if piece.token is not None]
     last = max(tokens, key=lambda token: (token.epoch, token.step), default=None)
     if last is None:
-        return Last()
+        return ReplayComparison()
     steps = [(v, line) for v, line in winning if line.step < last.step]
     if len(steps) != last.step:
         raise Violation(
@@ -371,7 +373,7 @@ def _check_last(
     walk = [*(v for v, _ in steps), -1]
     if not _judged_whole(fleet):
         check_replay(fleet, walk, last, sizes=sizes)
-        return Last()
+        return ReplayComparison()
     models = {line.step: line.model for _, line in steps if line.model is not None}
     still = {line.step for _, line in steps if (Epoch(*line.token_epoch), line.step) in passed}
     remembered = NOTHING_REMEMBERED
@@ -380,7 +382,7 @@ def _check_last(
         disks = [RememberingDisk(piece.node, piece.lines, piece.kept) for piece in logs]
         remembered = remembered_by(ends, disks)
     check_replay(fleet, walk, last, remembered, models, still, sizes)
-    return Last(len(models), len(remembered.after), len(remembered.starts))
+    return ReplayComparison(len(models), len(remembered.after), len(remembered.starts))
 
 
 def _lost(
@@ -410,7 +412,7 @@ def _lost(
     return lost
 
 
-def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
+def _reported_by_merge(fleet: Fleet, logs: Sequence[DiskLog]) -> int | None:
     whole: dict[int, list[Line]] = {}
     for piece in logs:
         whole.setdefault(piece.node, []).extend(piece.lines)

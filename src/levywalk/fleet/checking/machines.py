@@ -15,7 +15,7 @@ from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule, ScheduledFault
 from levywalk.fleet.checking.invariants import Invariants
-from levywalk.fleet.checking.transcript import shown, slot_text
+from levywalk.fleet.checking.transcript import event_text, slot_text
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.events import (
     Effect,
@@ -45,7 +45,7 @@ OF_STARTS = frozenset((Greeting, Sighting))  # with which a connection begins
 WRITING = 10  # added to the amount of a crash: wait for the next event that writes
 
 
-def genuine(fleet: Fleet, v: int, disk: Disk) -> Node:
+def real_node(fleet: Fleet, v: int, disk: Disk) -> Node:
     """Return the real node. Tests of these tools use a node with a bug instead."""
     return fleet.node(v, disk)
 
@@ -102,7 +102,7 @@ class Machines:
     def __init__(
         self,
         schedule: FaultSchedule,
-        make: Maker = genuine,
+        make: Maker = real_node,
         *,
         keep: bool = False,
         fleet: Fleet | None = None,
@@ -149,7 +149,7 @@ class Machines:
         heappush(self._queue, (time, self._order, what, about))
 
     def run(self, until: float) -> None:
-        """Let everything happen up to a time. After `heal`, stop at the end of the walk."""
+        """Handle all events up to a time. After `heal`, stop at the end of the walk."""
         queue = self._queue
         ended = self.invariants.ended  # usually empty, which is asked faster than `finished`
         while queue and queue[0][0] <= until and not (ended and self.healed and self.finished):
@@ -215,12 +215,12 @@ class Machines:
             return
         self.events += 1
         if self.transcript is not None and not isinstance(event, Timer | Turn):
-            self.tell(v, f"← {shown(event)}")
+            self.tell(v, f"← {event_text(event)}")
         try:
             effects = site.node.receive(event, site.clock(self.time))
         except Exception as error:
             raise Violation(
-                "error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}"
+                "error", f"node {v} at {event_text(event)}: {type(error).__name__}: {error}"
             ) from error
         fault = site.armed
         survived = None if fault is None else self._survived(fault, effects)
@@ -255,7 +255,7 @@ class Machines:
         greets = type(message) in OF_STARTS
         drawn = self.greetings.random if greets else self.rng.random
         if self.transcript is not None:
-            self.tell(v, f"→ {to} {shown(message)}")
+            self.tell(v, f"→ {to} {event_text(message)}")
         giver, taker = self.sites[v], self.sites[to]
         for _ in (0, 1) if drawn() < self.schedule.duplicates else (0,):
             if drawn() < self.loss or self.blocked.get((v, to)):

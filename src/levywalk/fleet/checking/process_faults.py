@@ -45,7 +45,7 @@ class ProcessFault(NamedTuple):
 
 
 @dataclass
-class Tally:
+class FaultTally:
     """The faults that were injected, and how long the walk paused after each."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -55,8 +55,8 @@ class Tally:
     after_loss: list[float] = field(default_factory=list)  # the same after a death
     timeline: list[str] = field(default_factory=list)
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: FaultTally) -> FaultTally:
+        return FaultTally(
             self.kinds + other.kinds,
             self.waits + other.waits,
             self.after_loss + other.after_loss,
@@ -99,7 +99,7 @@ class FaultInjector:
             *(() if live.links is None else live.links.kinds),
         )
         self.kinds = [kind for kind in able if kinds is None or kind in kinds]
-        self.tally = Tally()
+        self.tally = FaultTally()
         self.dead_after = live.fleet.terms.dead_after
         self._began = time.monotonic()
         self._whole: WalkProgress = NONE  # the progress since the last permanent loss

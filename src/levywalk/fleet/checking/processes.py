@@ -23,7 +23,7 @@ from pathlib import Path
 
 from levywalk.fleet.checking.logs import WalkVerdict, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
-from levywalk.fleet.checking.process_faults import FaultInjector, Tally
+from levywalk.fleet.checking.process_faults import FaultInjector, FaultTally
 from levywalk.fleet.checking.proxy import Proxy
 from levywalk.fleet.checking.running_fleet import Links, RunningFleet
 from levywalk.fleet.checking.violation import Violation
@@ -56,7 +56,7 @@ WITH_MEMORY: tuple[tuple[Callable[[], Walk], str], ...] = (
 class Total:
     """The results of all fleets."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: FaultTally = field(default_factory=FaultTally)
     verdicts: list[WalkVerdict] = field(default_factory=list)
     fleets: int = 0
     seconds: float = 0.0
@@ -256,7 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _progress(total: Total, tally: Tally) -> None:
+def _progress(total: Total, tally: FaultTally) -> None:
     if sys.stderr.isatty():
         done = total.tally.kinds.total() + tally.kinds.total()
         sys.stderr.write(f"\r{done} faults, fleet {total.fleets + 1} ")

@@ -1,4 +1,4 @@
-"""Play schedules: faults happen, then all faults end, and the walk must come to its end.
+"""Run schedules: faults happen, then all faults end, and the walk must come to its end.
 
 The invariants hold all the time.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from levywalk.fleet.checking.faults import FaultSchedule, drawing
 from levywalk.fleet.checking.invariants import WalkCost
-from levywalk.fleet.checking.machines import Maker, genuine
+from levywalk.fleet.checking.machines import Maker, real_node
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.events import Leaves
@@ -54,8 +54,8 @@ class ScheduleOutcome:
         )
 
 
-def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
-    """Play one schedule to its end; raise `Violation` if an invariant is broken.
+def play(schedule: FaultSchedule, make: Maker = real_node) -> ScheduleOutcome:
+    """Run one schedule to its end; raise `Violation` if an invariant is broken.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
     (1, True)
     """
     world = World(schedule, make)
-    loss = see(world)
+    loss = run_world(world)
     found = ScheduleOutcome(1, world.events, faults=world.done)
     if loss is not None:
         found.finished, (found.epochs, found.regenerated, found.lost) = 1, loss
@@ -72,7 +72,7 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
     return found
 
 
-def see(world: World) -> WalkCost | None:
+def run_world(world: World) -> WalkCost | None:
     """Run a world with its faults, and then without; return the cost, or None if no end is
     promised.
     """
@@ -128,14 +128,14 @@ def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
 
 def sweep(
     seeds: Iterable[int],
-    make: Maker = genuine,
+    make: Maker = real_node,
     *,
     memory: bool = False,
     privacy: bool = False,
     grows: bool = False,
     checked: bool = False,
 ) -> ScheduleOutcome:
-    """Play the schedules of these seeds, and collect the failures.
+    """Run the schedules of these seeds, and collect the failures.
 
     With ``memory`` they are those of methods with memory at the nodes, with ``privacy`` those of
     methods with privacy, with ``grows`` those of fleets that grow, with ``checked`` those of

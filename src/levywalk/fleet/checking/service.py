@@ -290,7 +290,7 @@ def who_lost(fleet: Fleet, folder: Path) -> Counter[int]:
     return Counter(made[place] for place in chain.lost)
 
 
-def served(
+def run_service(
     folder: Path,
     draws: random.Random,
     every: float,
@@ -376,7 +376,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     end = began + 60.0 * asked.minutes
     try:
-        found, kills, verdict = served(
+        found, kills, verdict = run_service(
             folder, draws, asked.every, lambda *_: time.monotonic() > end, min(5.0, asked.every / 2)
         )
     except LevywalkError as error:
@@ -395,14 +395,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=6.0, help="how long (default: %(default)s)")
+    add("--minutes", type=float, default=6.0, help="how many minutes (default: %(default)s)")
     add("--nodes", type=int, default=20, help="processes at first (default: %(default)s)")
     add("--every", type=float, default=10.0, help="seconds between kills (default: %(default)s)")
     add(
         "--dead-after",
         type=float,
         default=60.0,
-        help="seconds after which a silent node is taken for dead (default: %(default)s)",
+        help="seconds after which a silent node is considered dead (default: %(default)s)",
     )
     add("--seed", type=int, help="seed of kills and commands; drawn and printed if not given")
     add("--keep", metavar="DIR", help="keep the fleet's folder in this one")

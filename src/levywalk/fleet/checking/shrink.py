@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule
-from levywalk.fleet.checking.machines import Maker, genuine
-from levywalk.fleet.checking.schedules import see
+from levywalk.fleet.checking.machines import Maker, real_node
+from levywalk.fleet.checking.schedules import run_world
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 
@@ -29,16 +29,16 @@ SIMPLER: tuple[dict[str, Any], ...] = (
 )
 
 
-def violation(schedule: FaultSchedule, make: Maker = genuine) -> Violation | None:
+def violation(schedule: FaultSchedule, make: Maker = real_node) -> Violation | None:
     """Return the invariant that a schedule breaks, or None."""
     try:
-        see(World(schedule, make))
+        run_world(World(schedule, make))
     except Violation as found:
         return found
     return None
 
 
-def shrink(schedule: FaultSchedule, make: Maker = genuine) -> FaultSchedule:
+def shrink(schedule: FaultSchedule, make: Maker = real_node) -> FaultSchedule:
     """Return a simpler schedule that breaks the same invariant.
 
     Faults are left out, in halves, quarters and so on, as long as the same invariant is broken.
@@ -90,7 +90,9 @@ def _smaller(schedule: FaultSchedule) -> FaultSchedule:
     )
 
 
-def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bool = False) -> str:
+def transcript(
+    schedule: FaultSchedule, make: Maker = real_node, *, heartbeats: bool = False
+) -> str:
     """Return what every node did and when, line by line, up to the violation if there is one.
 
     Examples
@@ -101,7 +103,7 @@ def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bo
     """
     world = World(schedule, make, keep=True)
     try:
-        see(world)
+        run_world(world)
         verdict = "holds"
     except Violation as found:
         verdict = f"BROKEN  {found}"

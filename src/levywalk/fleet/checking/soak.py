@@ -1,4 +1,4 @@
-"""Let a large fleet of real processes live under faults for long, and check what is left of it:
+"""Run a large fleet of real processes under faults for long, and check what is left of it:
 ``python -m levywalk.fleet.checking.soak``.
 
 One fleet walks. At regular times a fault begins, of every kind in turn: processes are killed,
@@ -7,7 +7,7 @@ network is split into halves. Faults overlap, and nobody waits until the walk ha
 
 If the walk stands still, `fleet status` must say within a stated time that it has stopped, why, and
 what to do. That is then done: `fleet revive`, if no copy is left that could continue by itself. A
-walk that stands still and does not say so is an error.
+walk that makes no steps although the status does not say so is an error.
 
 With ``--memory`` nodes remember: the walk asks for the oldest neighbour, and the update is SAGA.
 
@@ -154,7 +154,7 @@ class SoakRun:
         elif still > DEATHS * self.dead_after + SAYS and not waits and not self._due:
             raise Violation(
                 "silence",
-                f"the walk stands still for {still:.0f} s, and the status does not say so",
+                f"the walk makes no step for {still:.0f} s, and the status does not say so",
             )
 
     def _revive(self, fleet: FleetFolder) -> None:
@@ -305,14 +305,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=30.0, help="how long (default: %(default)s)")
+    add("--minutes", type=float, default=30.0, help="how many minutes (default: %(default)s)")
     add("--nodes", type=int, default=50, help="number of processes (default: %(default)s)")
     add("--every", type=float, default=10.0, help="seconds between faults (default: %(default)s)")
     add(
         "--dead-after",
         type=float,
         default=8.0,
-        help="seconds after which a silent node is taken for dead (default: %(default)s)",
+        help="seconds after which a silent node is considered dead (default: %(default)s)",
     )
     add("--memory", action="store_true", help="with a method that has memory at the nodes")
     add("--seed", type=int, help="seed of the faults; drawn and printed if it is not given")

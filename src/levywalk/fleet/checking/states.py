@@ -153,7 +153,7 @@ class AskedValue(NamedTuple):
         return Inquiry(self.question, self.since, asked_at, dict(self.answers), set(self.due))
 
 
-class Letter(NamedTuple):
+class SentMessage(NamedTuple):
     """A message between two nodes. Its type belongs to it: messages of two types with the same
     fields, such as `Released` and `Certified`, are equal as tuples.
     """
@@ -207,7 +207,7 @@ class WorldState(NamedTuple):
 
 
 class Move(NamedTuple):
-    """An event at a node, and which neighbours it has heard lately: all, one, or none."""
+    """An event at a node, and which neighbours it has heard recently: all, one, or none."""
 
     what: str
     about: int = NOBODY  # a message, or a node
@@ -262,7 +262,7 @@ class Nodes:
     def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
         self.setting = setting
         self.memories: Numbers[DiskValue] = Numbers()
-        self.mail: Numbers[Letter] = Numbers()
+        self.mail: Numbers[SentMessage] = Numbers()
         self.facts: Numbers[tuple[Any, ...]] = Numbers()
         self.to: list[int] = [0] * setting.n  # the messages to each node, as bits
         self.fresh = [self.memories(DiskValue.of(setting.disk(v))) for v in range(setting.n)]
@@ -368,7 +368,7 @@ class Nodes:
         yield MoveOutcome(memory, sent, facts)
 
     def _posted(self, v: int, to: int, message: Message) -> int:
-        number = self.mail(Letter(v, to, type(message), message))
+        number = self.mail(SentMessage(v, to, type(message), message))
         self.to[to] |= 1 << number
         if isinstance(message, Fenced):
             self.fences |= 1 << number

@@ -11,8 +11,8 @@ from dataclasses import replace
 from random import Random
 
 from levywalk.fleet.checking.faults import FaultSchedule, ScheduledFault
-from levywalk.fleet.checking.machines import Maker, genuine
-from levywalk.fleet.checking.schedules import ScheduleOutcome, see
+from levywalk.fleet.checking.machines import Maker, real_node
+from levywalk.fleet.checking.schedules import ScheduleOutcome, run_world
 from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.published_walk import PublishedWalk
 from levywalk.fleet.setup.build import Fleet
@@ -39,9 +39,9 @@ class TokenWorld(World):
 
 
 def play_tokens(
-    schedule: FaultSchedule, tokens: int = 2, make: Maker = genuine
+    schedule: FaultSchedule, tokens: int = 2, make: Maker = real_node
 ) -> list[ScheduleOutcome]:
-    """Play one schedule to its end for several tokens; return the outcome of each. An invariant
+    """Run one schedule to its end for several tokens; return the outcome of each. An invariant
     that is broken for one of them is a `Violation`.
 
     Examples
@@ -78,7 +78,7 @@ def shared(published: PublishedWalk, tokens: int) -> PublishedWalk:
 
 
 def _outcome(world: World) -> ScheduleOutcome:
-    cost = see(world)
+    cost = run_world(world)
     found = ScheduleOutcome(1, world.events, faults=world.done)
     if cost is not None:
         found.finished, (found.epochs, found.regenerated, found.lost) = 1, cost

@@ -7,10 +7,10 @@ from typing import Any
 from levywalk.fleet.protocol.events import Got
 
 
-def shown(thing: Any) -> str:
+def event_text(thing: Any) -> str:
     """Return a message or an event in a few words."""
     if isinstance(thing, Got):
-        return f"{thing.sender} {shown(thing.message)}"
+        return f"{thing.sender} {event_text(thing.message)}"
     token = getattr(thing, "token", None)
     if token is not None:
         return f"{type(thing).__name__} {_token(token)}"

@@ -23,13 +23,13 @@ def place(token: Token) -> str:
     return f"e{token.epoch.counter}.{token.epoch.node} seq {token.seq} step {token.step}"
 
 
-def told(message: Message) -> str:
+def message_text(message: Message) -> str:
     """Return a message in a few words.
 
     Examples
     --------
     >>> from levywalk.fleet.protocol.messages import Alive
-    >>> told(Alive(Epoch(1, 0, 2), 5))
+    >>> message_text(Alive(Epoch(1, 0, 2), 5))
     'Alive(e1.2 seq 5)'
     """
     name = type(message).__name__

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, FaultSchedule, ScheduledFault
 from levywalk.fleet.checking.growing import size_of
-from levywalk.fleet.checking.machines import Machines, Maker, genuine
+from levywalk.fleet.checking.machines import Machines, Maker, real_node
 from levywalk.fleet.protocol.events import (
     Gone,
     Joins,
@@ -60,7 +60,7 @@ class World(Machines):
     def __init__(
         self,
         schedule: FaultSchedule,
-        make: Maker = genuine,
+        make: Maker = real_node,
         *,
         keep: bool = False,
         fleet: Fleet | None = None,

@@ -55,7 +55,7 @@ from levywalk.fleet.identity.certificates import (
     server_name,
     signed_by,
     subject_name,
-    unsigned,
+    unsigned_certificate,
     validity,
 )
 from levywalk.fleet.identity.errors import OutOfDate, WrongKey
@@ -130,7 +130,7 @@ class Authority:
         name = subject_name(fleet_name, f"levywalk {fleet_name} authority")
         usage = key_usage(key_cert_sign=True, crl_sign=True)
         certificate = (
-            unsigned(name, name, key.public_key(), begin, end)
+            unsigned_certificate(name, name, key.public_key(), begin, end)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .sign(key, hashes.SHA256())
@@ -290,7 +290,7 @@ class Authority:
         name = x509.UniformResourceIdentifier(operator_uri(self.fleet))
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
-            unsigned(subject, self.certificate.subject, key.public_key(), begin, end)
+            unsigned_certificate(subject, self.certificate.subject, key.public_key(), begin, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(key_usage(digital_signature=True), critical=True)
             .add_extension(usage, critical=False)
@@ -336,7 +336,7 @@ class Authority:
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         authority_key = self._key.public_key()
         made = (
-            unsigned(subject, self.certificate.subject, key, begin, end)
+            unsigned_certificate(subject, self.certificate.subject, key, begin, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(key_usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage(both), critical=False)

@@ -132,7 +132,7 @@ def subject_name(fleet: str, common: str) -> x509.Name:
     )
 
 
-def unsigned(
+def unsigned_certificate(
     subject: x509.Name,
     issuer: x509.Name,
     key: EllipticCurvePublicKey,

@@ -1,4 +1,4 @@
-"""The names of the package cryptography that this package uses, with a clear error if it is not
+"""The names of the library cryptography that this package uses, with a clear error if it is not
 installed.
 """
 

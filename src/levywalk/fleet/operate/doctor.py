@@ -13,9 +13,9 @@ from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, said_ref
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.newcomer import interrupted_join
-from levywalk.fleet.operate.scrub import scrubbed
+from levywalk.fleet.operate.scrub import scrub_disks
 from levywalk.fleet.operate.watched import is_elsewhere
-from levywalk.fleet.operate.whole_status import together, told_by_token
+from levywalk.fleet.operate.whole_status import joint_status, told_by_token
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.self_check import own_keys, own_machine
 from levywalk.fleet.setup.manifest import Manifest
@@ -31,7 +31,7 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     Parameters
     ----------
     scrub
-        Whether to read the nodes' disks to their ends as well: see `scrubbed`.
+        Whether to read the nodes' disks to their ends as well: see `scrub_disks`.
 
     Examples
     --------
@@ -69,25 +69,27 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     yield Finding(
         FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}"
     )
-    yield from each(
+    yield from findings_or_ok(
         "files, keys and certificates are right",
         (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
-    yield from each("node files agree with each other", disagreements(files, _prints(files)))
+    yield from findings_or_ok(
+        "node files agree with each other", disagreements(files, _prints(files))
+    )
     yield from _joining(path)
     walks = [
         (one, {found.id: found for found in one.node_views(_PATIENCE)})
         for one in FleetFolder(path, manifest, files).each
     ]
     views = walks[0][1]
-    yield from each(
+    yield from findings_or_ok(
         "ports are free, or used by the nodes",
         (one for v in files for one in _ports(files[v], views[v])),
     )
     yield from own_machine(path, (*path.glob("node-*/*"), path / MANIFEST))
     yield from by_token([running_nodes(path, its) for _, its in walks])
     if scrub:
-        yield from by_token([scrubbed(one.files.values(), one.manifest) for one, _ in walks])
+        yield from by_token([scrub_disks(one.files.values(), one.manifest) for one, _ in walks])
     begun, at = (path / BEGUN).exists(), shlex.quote(str(path))
     found = [
         fleet_status(list(its.values()), one.manifest, begun=begun, at=at) for one, its in walks
@@ -123,8 +125,8 @@ def by_token(parts: Iterable[Iterator[Finding]]) -> Iterator[Finding]:
         yield finding._replace(what=f"{said}{finding.what}")
 
 
-def each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings or, if there are none, that all is well."""
+def findings_or_ok(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings or, if there are none, one that says that nothing is wrong."""
     found = list(findings)
     yield from found
     if all(finding.level == FindingLevel.OK for finding in found):
@@ -309,7 +311,7 @@ def whole_walks(
     of each; ``at`` is the fleet's folder as it must be typed.
     """
     yield from by_token(_whole_walk(one, at) for one in found)
-    told = together(found, manifest)["privacy"]
+    told = joint_status(found, manifest)["privacy"]
     if told is not None:
         yield from _privacy(told)
 
@@ -324,7 +326,7 @@ def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
             yield Finding(
                 FindingLevel.WARNING,
                 f"node {v} was revoked, and its process still runs",
-                "stop it: it takes no part any more",
+                "stop it: it does not take part any more",
             )
     for said in status["false_ends"]:
         what, _, remedy = said.partition("; do: ")
@@ -364,11 +366,13 @@ def _privacy(told: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _leaving(at: str, one: NodeView) -> Iterator[Finding]:
-    """Say how far a node is that the operator has asked to leave: its edges are meant to close."""
+    """Say what a node that is asked to leave has still to do; its closed edges are intended."""
     edges = [int(u) for u, edge in one.about["edges"].items() if edge["up"]]
     held = one.about["held"]
     if edges or (held is not None and held["live"]):
-        what = f"its edges to nodes {short(edges)} still close" if edges else "it has the model"
+        what = (
+            f"its edges to nodes {short(edges)} are not closed yet" if edges else "it has the model"
+        )
         remedy = "" if one.pid is not None else f"levywalk fleet up {at}"
         yield Finding(
             FindingLevel.WARNING,

@@ -107,7 +107,9 @@ class Door:
 
     def strange(self, why: object) -> NoAnswer:
         """Return the error about an answer that no correct node gives."""
-        return NoAnswer(f"node {self.node} at {self.address} has answered nonsense: {_cut(why)}")
+        return NoAnswer(
+            f"node {self.node} at {self.address} has sent an invalid answer: {_cut(why)}"
+        )
 
     def _refused(self, error: Any) -> InvalidParameter | NoAnswer:
         code, why = error.code(), _cut(error.details())

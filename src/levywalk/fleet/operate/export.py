@@ -14,7 +14,7 @@ import numpy as np
 from levywalk.engine.tokens import mean_model
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
-from levywalk.fleet.operate.model_copies import Copy, newest
+from levywalk.fleet.operate.model_copies import ModelCopy, newest_copy
 from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -47,7 +47,7 @@ def model(
     node: int | None = None,
     now: bool = False,
     force: bool = False,
-) -> Copy:
+) -> ModelCopy:
     """Write a model as safetensors; return where it came from.
 
     It is a vector named ``model``, or the named arrays of a user's own model in their own types.
@@ -80,7 +80,7 @@ def mean_of_tokens(
     node: int | None = None,
     now: bool = False,
     force: bool = False,
-) -> list[Copy]:
+) -> list[ModelCopy]:
     """Write the mean of the models of all tokens, as a simulation takes it (`lw.run` with
     ``tokens``); return where they came from. The arguments are those of `model`.
     """
@@ -105,7 +105,7 @@ def _checked_out(out: str | Path) -> Path:
     return out
 
 
-def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> Copy:
+def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> ModelCopy:
     """Return the model of a token to take, with its numbers."""
     if node is not None:
         fleet.check(node)
@@ -123,7 +123,7 @@ def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool)
         wrong = {v: one.why for v, one in found.items() if node is None or one.lied}
         no_end = wrong.keys() | (disputed_ends(views) if node is None else set())
         copies = [copy for copy in copies if not (copy.final and copy.node in no_end)]
-    best = newest(copies)
+    best = newest_copy(copies)
     where = "no disk" if node is None else f"node {node}"
     if best is None and wrong:
         raise FleetProblem(said + "; ".join(wrong.values()))
@@ -159,14 +159,14 @@ def trace(fleet: WatchedFleet, *, missing: str = "refuse", token: int | None = N
         Which of several tokens; None for all of them, each as a replica of one trace, which ends
         where the slowest of them is.
     """
-    from levywalk.fleet.operate.token_traces import stacked
+    from levywalk.fleet.operate.token_traces import stack_traces
 
     if token is not None or fleet.manifest.tokens == 1:
         return _LoggedWalk(fleet.token(token or 0), missing).trace()
     walks = [_LoggedWalk(fleet.token(k), missing) for k in range(fleet.manifest.tokens)]
     found = [walk.trace() for walk in walks]
     until = min(int(one.step[-1]) for one in found)
-    return stacked(
+    return stack_traces(
         [
             one if one.step[-1] == until else walk.trace(until)
             for walk, one in zip(walks, found, strict=True)

@@ -1,4 +1,4 @@
-"""Nodes that take for the end of the walk what is not: the walk went on, as other disks tell.
+"""Nodes that know a false end of the walk: other disks show that the walk went on.
 
 A guardian that lies can make some nodes believe so, and so can an end that was overtaken: by the
 operator, or by a holder that took its guardian for gone. They learn better from the holder, as soon

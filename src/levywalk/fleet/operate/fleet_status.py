@@ -99,7 +99,7 @@ class NodeView(NamedTuple):
         return [self.about[name] for name in _TOKENS if self.about[name] is not None]
 
 
-def look(
+def view_nodes(
     files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE
 ) -> list[NodeView]:
     """Ask all nodes at the same time, so that waiting for stopped nodes does not add up.
@@ -108,11 +108,13 @@ def look(
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(
-            pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files)))
+            pool.map(
+                lambda file: view_node(file, manifest, patience), (files[v] for v in sorted(files))
+            )
         )
 
 
-def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
+def view_node(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
     """Look at one node."""
     pid, answer = running(file.state), None
     if pid is not None:

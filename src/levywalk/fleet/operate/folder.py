@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun, look
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun, view_nodes
 from levywalk.fleet.operate.log_entries import FolderReports
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.model_copies import Copy, copies_of
+from levywalk.fleet.operate.model_copies import ModelCopy, copies_of
 from levywalk.fleet.operate.node_processes import (
     FleetProblem,
     Say,
@@ -115,7 +115,7 @@ class FleetFolder:
     def node_views(self, patience: float = 1.0) -> list[NodeView]:
         """Look at every node, for at most this many seconds."""
         reap()
-        return look(self.files, self.manifest, patience=patience)
+        return view_nodes(self.files, self.manifest, patience=patience)
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
@@ -158,7 +158,7 @@ class FleetFolder:
             if (file.state / "state.db").exists()
         }
 
-    def copies(self, node: int) -> list[Copy]:
+    def copies(self, node: int) -> list[ModelCopy]:
         """Return the models on a node's disk."""
         file = self.files[node]
         if not (file.state / "state.db").exists():
@@ -166,7 +166,7 @@ class FleetFolder:
         with StoreReader(file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
             return copies_of(node, reading.load())
 
-    def fetched(self, copy: Copy) -> Copy:
+    def fetched(self, copy: ModelCopy) -> ModelCopy:
         """Return a copy with its numbers, which it has."""
         return copy
 
@@ -425,7 +425,7 @@ class FleetFolder:
     def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
         """Give nodes new certificates for their present keys; return the files.
 
-        A running node uses its new certificate as soon as it is told to (`rotate.taken`).
+        A running node uses its new certificate as soon as it is told to (`rotate.use_new_keys`).
         """
         from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 

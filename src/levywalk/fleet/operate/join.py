@@ -29,7 +29,7 @@ from levywalk.fleet.operate.folder import PATIENCE, FleetFolder
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.newcomer import (
     JOINING,
-    Wish,
+    JoinRequest,
     check_new,
     check_same,
     check_wish,
@@ -116,7 +116,7 @@ def join(
     near = tuple(sorted(_checked_neighbours(neighbours)))
     given = None if data is None else Path(data).absolute()
     known = None if smoothness is None else checks.positive("smoothness", smoothness)
-    wish = Wish(near, given, known, address)
+    wish = JoinRequest(near, given, known, address)
     with changing(fleet.path):
         fleet = FleetFolder.open(fleet.path)
         left = interrupted_join(fleet.path)
@@ -139,7 +139,9 @@ def join(
             ) from None
 
 
-def _finish(fleet: FleetFolder, number: int, wish: Wish, timeout: float, say: Say) -> JoinedNode:
+def _finish(
+    fleet: FleetFolder, number: int, wish: JoinRequest, timeout: float, say: Say
+) -> JoinedNode:
     """Tell the fleet of the new node, whose folder is complete. All of this may be done twice."""
     at, own = fleet.path / f"node-{number}", fleet.files[number]
     found = sizes_of_tokens(at, Manifest.parse(fleet.manifest.text))
@@ -274,7 +276,7 @@ def _checked_neighbours(neighbours: Sequence[int]) -> list[int]:
     return found
 
 
-def _check_known(fleet: FleetFolder, wish: Wish) -> None:
+def _check_known(fleet: FleetFolder, wish: JoinRequest) -> None:
     """Refuse neighbours that the fleet does not have."""
     last = fleet.manifest.nodes - 1
     for u in wish.neighbours:

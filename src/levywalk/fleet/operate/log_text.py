@@ -36,7 +36,7 @@ def _began(about: dict[str, Any]) -> str:
     if about["epoch"][0] == 0:
         return f"creates the first model; node {about['guardian']} guards it"
     return (
-        f"begins {named(about['epoch'])} from step {about['step']}; "
+        f"begins {epoch_name(about['epoch'])} from step {about['step']}; "
         f"node {about['guardian']} guards it"
     )
 
@@ -44,12 +44,12 @@ def _began(about: dict[str, Any]) -> str:
 def _archived(about: dict[str, Any]) -> str:
     lost = count(about["lost"], "update")
     return (
-        f"archives the model of {named(about['epoch'])}, replaced by {named(about['by'])}: "
-        f"{lost} lost"
+        f"archives the model of {epoch_name(about['epoch'])}, replaced by "
+        f"{epoch_name(about['by'])}: {lost} lost"
     )
 
 
-def named(epoch: Epoch | list[int]) -> str:
+def epoch_name(epoch: Epoch | list[int]) -> str:
     """Return the name of an epoch."""
     counter, _, node = epoch
     return f"epoch {counter} of node {node}" if counter else "epoch 0"
@@ -104,8 +104,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"node {_other(a)}, whose models were refused, may take part again, by the operator's order"
     ),
     "revived": lambda a: (
-        f"continues from its copy of step {a['step']} of {named(a['epoch'])}, by the operator's "
-        "signed order"
+        f"continues from its copy of step {a['step']} of {epoch_name(a['epoch'])}, by the "
+        "operator's signed order"
     ),
     "guardian gone": lambda a: (
         f"continues without its guardian, node {a['guardian']}, which is gone"
@@ -132,20 +132,20 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "lied": lambda a: (
         f"node {_other(a)} has signed both that the model was released and that it was not, at "
-        f"hand-off {a['seq']} of {named(a['epoch'])}: nothing from it is accepted any more"
+        f"hand-off {a['seq']} of {epoch_name(a['epoch'])}: nothing from it is accepted any more"
     ),
     "false link": lambda a: (
         f"✗ node {a['node']} has signed that the walk branched at hand-off {a['seq']}, but the "
-        f"model is still here: continues in a higher epoch than {named(a['epoch'])}"
+        f"model is still here: continues in a higher epoch than {epoch_name(a['epoch'])}"
     ),
     "false end": lambda a: (
         f"✗ node {a['guardian']} has signed that the walk was over at hand-off {a['seq']} of "
-        f"{named(a['epoch'])}, but the model is still here: continues in a higher epoch"
+        f"{epoch_name(a['epoch'])}, but the model is still here: continues in a higher epoch"
     ),
     "no end": lambda a: (
         f"a guardian had signed that the walk was over after {a['step']:,} updates, at hand-off "
-        f"{a['seq']} of {named(a['epoch'])}, which was false: takes part again, and archives that "
-        "model"
+        f"{a['seq']} of {epoch_name(a['epoch'])}, which was false: takes part again, and archives "
+        "that model"
     ),
     "let in again": lambda a: (
         f"node {_other(a)}, which had lied, may take part again, by the operator's order"

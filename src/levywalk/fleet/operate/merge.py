@@ -27,7 +27,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.privacy.privacy import SIMULATED
 from levywalk.trace import Trace
-from levywalk.trace.provenance import told
+from levywalk.trace.provenance import provenance_of
 
 Logs = Mapping[int, Sequence[Line]]
 
@@ -273,7 +273,7 @@ def _provenance(
     chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit
 ) -> dict[str, Any]:
     published = fleet.published
-    return told(
+    return provenance_of(
         fleet.network,
         fleet.problem,
         fleet.design,

@@ -9,7 +9,7 @@ from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.token import Token
 
 
-class Copy(NamedTuple):
+class ModelCopy(NamedTuple):
     """A model at a node."""
 
     node: int
@@ -18,7 +18,7 @@ class Copy(NamedTuple):
     place: str = ""  # held, guarded or final
 
 
-def copies_of(node: int, disk: Disk | None) -> list[Copy]:
+def copies_of(node: int, disk: Disk | None) -> list[ModelCopy]:
     """Return the models on a node's disk."""
     if disk is None:
         return []
@@ -28,13 +28,13 @@ def copies_of(node: int, disk: Disk | None) -> list[Copy]:
         "final": disk.final,
     }
     return [
-        Copy(node, token, final=place == "final", place=place)
+        ModelCopy(node, token, final=place == "final", place=place)
         for place, token in found.items()
         if token is not None
     ]
 
 
-def newest(copies: Iterable[Copy]) -> Copy | None:
+def newest_copy(copies: Iterable[ModelCopy]) -> ModelCopy | None:
     """Return the copy of the highest epoch that has come furthest; a final one first."""
     return max(
         copies,

@@ -40,7 +40,7 @@ _MOST_ID = 2**31 - 1
 _DATA = (".csv", ".npz")
 
 
-class Wish(NamedTuple):
+class JoinRequest(NamedTuple):
     """What the operator has typed: the node that is to join."""
 
     neighbours: tuple[int, ...]
@@ -58,7 +58,7 @@ class Wish(NamedTuple):
 
         Examples
         --------
-        >>> Wish((0, 2), Path("new.csv")).typed(Path("my-fleet"))
+        >>> JoinRequest((0, 2), Path("new.csv")).typed(Path("my-fleet"))
         'levywalk fleet join my-fleet --neighbours 0,2 --data new.csv'
         """
         words = ["levywalk", "fleet", "join", str(folder)]
@@ -69,7 +69,7 @@ class Wish(NamedTuple):
         return shlex.join(words)
 
 
-def interrupted_join(folder: Path) -> tuple[int, Wish] | None:
+def interrupted_join(folder: Path) -> tuple[int, JoinRequest] | None:
     """Return the node of a fleet's folder that has not finished joining, and what was typed."""
     for path in sorted(folder.glob(f"node-*/{JOINING}")):
         try:
@@ -88,14 +88,16 @@ def interrupted_join(folder: Path) -> tuple[int, Wish] | None:
         ):
             raise given.bad("data", "what levywalk fleet join has written")
         data, smoothness, address = rest
-        return number, Wish(tuple(near), None if data is None else Path(data), smoothness, address)
+        return number, JoinRequest(
+            tuple(near), None if data is None else Path(data), smoothness, address
+        )
     return None
 
 
 _REST, _KINDS = ("data", "smoothness", "address"), (str, float, str)
 
 
-def check_same(folder: Path, number: int, before: Wish, wish: Wish) -> None:
+def check_same(folder: Path, number: int, before: JoinRequest, wish: JoinRequest) -> None:
     """Refuse another node while one has not finished joining."""
     same = before[2:] == wish[2:] and before.neighbours == wish.neighbours
     if same and (before.data is None) == (wish.data is None):
@@ -112,7 +114,7 @@ def check_same(folder: Path, number: int, before: Wish, wish: Wish) -> None:
     )
 
 
-def check_new(fleet: FleetFolder, wish: Wish) -> None:
+def check_new(fleet: FleetFolder, wish: JoinRequest) -> None:
     """Refuse the node that has joined last: a command that was killed at its very end, and typed
     again, must not add a second one.
     """
@@ -130,7 +132,7 @@ def check_new(fleet: FleetFolder, wish: Wish) -> None:
         )
 
 
-def make_newcomer(fleet: FleetFolder, wish: Wish, key: OperatorKey, days: int) -> int:
+def make_newcomer(fleet: FleetFolder, wish: JoinRequest, key: OperatorKey, days: int) -> int:
     """Make the folder of a new node, with the size of the fleet that includes it, signed for each
     token; return its number.
     """
@@ -161,7 +163,7 @@ def make_newcomer(fleet: FleetFolder, wish: Wish, key: OperatorKey, days: int) -
     return number
 
 
-def _filled(at: Path, fleet: FleetFolder, number: int, wish: Wish, days: int) -> NodeFile:
+def _filled(at: Path, fleet: FleetFolder, number: int, wish: JoinRequest, days: int) -> NodeFile:
     """Make the folder with keys and data; return its node file, which is not written yet."""
     local = wish.address is None
     first = next(iter(fleet.files.values()))
@@ -211,7 +213,7 @@ def _peer(fleet: FleetFolder, u: int, *, local: bool) -> Peer:
 # What the node's data say
 
 
-def check_wish(fleet: FleetFolder, wish: Wish) -> None:
+def check_wish(fleet: FleetFolder, wish: JoinRequest) -> None:
     """Refuse what cannot be used, before anything is made."""
     if wish.data is not None and (not wish.data.is_file() or wish.data.suffix not in _DATA):
         raise InvalidParameter(
@@ -257,7 +259,7 @@ def _scores(manifest: Manifest) -> str:
     return "public" if privacy is None else privacy.privacy.scores
 
 
-def _score(manifest: Manifest, own: NodeFile, wish: Wish) -> _Score:
+def _score(manifest: Manifest, own: NodeFile, wish: JoinRequest) -> _Score:
     """Return what the new node publishes of its L_v: 1 with private scores, L_v with noise of the
     operating system's generator where it is released, and otherwise L_v itself.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.fleet_status import view
+from levywalk.fleet.operate.fleet_status import view_node
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder
 from levywalk.fleet.operate.node_processes import (
     FleetProblem,
@@ -65,7 +65,7 @@ def rejoin(
         operator's key is not here.
     """
     file = fleet.check(node)
-    fenced = any(view(one.check(node), one.manifest).about.get("fenced") for one in fleet.each)
+    fenced = any(view_node(one.check(node), one.manifest).about.get("fenced") for one in fleet.each)
     if not (file.state / "state.db").exists():
         raise InvalidParameter(
             f"node {node} has no disk to give up: levywalk fleet up {fleet.path} starts it as a "

@@ -20,7 +20,7 @@ from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import PATIENCE
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.model_copies import Copy
+from levywalk.fleet.operate.model_copies import ModelCopy
 from levywalk.fleet.operate.node_processes import FleetProblem
 from levywalk.fleet.operate.remote_log import RemoteLog, RemoteReports, as_answer
 from levywalk.fleet.operate.remote_view import RemoteNodeFile, checked_copies, checked_view
@@ -155,19 +155,19 @@ class RemoteFleet:
 
     # Models
 
-    def copies(self, node: int) -> list[Copy]:
+    def copies(self, node: int) -> list[ModelCopy]:
         """Return where a node has models, without their numbers."""
         answer = self._doors[node].ask({"do": "status"}, timeout=_CALM)
         view = self._view(node, answer)
         if view.unreached is not None:
             raise NoAnswer(view.unreached)
         return [
-            Copy(node, _place(about), final=place == "final", place=place)
+            ModelCopy(node, _place(about), final=place == "final", place=place)
             for place in _PLACES
             if (about := view.about[place]) is not None
         ]
 
-    def fetched(self, copy: Copy) -> Copy:
+    def fetched(self, copy: ModelCopy) -> ModelCopy:
         """Return a copy with its numbers; it may have gone on meanwhile."""
         door, limits = self._doors[copy.node], self.manifest.limits
         try:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning
-from levywalk.fleet.operate.doctor import by_token, disagreements, each, running_nodes, whole_walks
+from levywalk.fleet.operate.doctor import (
+    by_token,
+    disagreements,
+    findings_or_ok,
+    running_nodes,
+    whole_walks,
+)
 from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
@@ -50,9 +56,13 @@ def examine_elsewhere(path: Path, *, scrub: bool = False) -> Iterator[Finding]:
             f"look at the machine of node {v}: does it run, with operator in its node file, and "
             "may this machine connect to that port?",
         )
-    yield from each("keys, certificates, disks and clocks are right", _own_findings(fleet, reached))
+    yield from findings_or_ok(
+        "keys, certificates, disks and clocks are right", _own_findings(fleet, reached)
+    )
     prints = {v: file.keys for v, file in fleet.node_files.items()}
-    yield from each("node files agree with each other", disagreements(fleet.node_files, prints))
+    yield from findings_or_ok(
+        "node files agree with each other", disagreements(fleet.node_files, prints)
+    )
     walks = [(fleet.manifest, list(views.values()))]
     for number in range(1, fleet.manifest.tokens):
         one = fleet.token(number)

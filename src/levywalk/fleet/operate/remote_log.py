@@ -93,7 +93,7 @@ class RemoteReports:
                 try:
                     found += self._taken(node, answer)
                 except Malformed as error:
-                    self.silent[node] = f"it has answered nonsense: {error}"
+                    self.silent[node] = f"it has sent an invalid answer: {error}"
             else:
                 self.silent[node] = str(answer)
         return sorted(found, key=lambda entry: str(entry["time"]))

@@ -65,7 +65,11 @@ def revive(
         raise FleetProblem(f"the walk has not started: levywalk fleet up {fleet.path}")
     able = able_to_continue(views, winner)
     if not force and (able or status["stopped"] is None):
-        why = f"node {able[0]} can continue the walk by itself" if able else "a node saw it lately"
+        why = (
+            f"node {able[0]} can continue the walk by itself"
+            if able
+            else "a node saw a step recently"
+        )
         raise FleetProblem(
             f"the walk has not stopped for good: {why}; see levywalk fleet status {fleet.path}. "
             "--force revives an older copy all the same, and the present walk is archived"

@@ -75,15 +75,15 @@ def rotate(
             if authority is not None:
                 fresh = authority.rotate(file.key, file.certificate, _fresh(fleet.place(v)), days)
                 named[v] = rename_keys(fleet.place(v) / "node.toml", fresh)
-            used[v] = taken(fleet, v, timeout)
+            used[v] = use_new_keys(fleet, v, timeout)
         for v in chosen:  # one may have been starting just when its node file was changed
-            used[v] = used[v] or taken(fleet, v, timeout)
+            used[v] = used[v] or use_new_keys(fleet, v, timeout)
             if used[v] and authority is not None:
                 _remove_old(fleet.place(v), named[v].key)
     return [Rotated(v, named[v].key.parent, used[v]) for v in chosen]
 
 
-def taken(fleet: FleetFolder, node: int, timeout: float = 0.0) -> bool:
+def use_new_keys(fleet: FleetFolder, node: int, timeout: float = 0.0) -> bool:
     """Tell a node to use the keys that its node file names; return False if it does not run, or has
     a process that does not answer for so long.
     """

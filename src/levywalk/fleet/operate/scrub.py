@@ -1,4 +1,4 @@
-"""Read the nodes' disks to their ends, so that damage is found while it can still be repaired.
+"""Read the nodes' disks completely, so that damage is found while it can still be repaired.
 
 A node checks what it needs when it starts. The log of its visits is read only when somebody wants
 the trace, and a bit may have flipped there long before.
@@ -17,7 +17,7 @@ from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.rows import LogDamage
 
 
-def scrubbed(files: Iterable[NodeFile], manifest: Manifest) -> Iterator[Finding]:
+def scrub_disks(files: Iterable[NodeFile], manifest: Manifest) -> Iterator[Finding]:
     """Read every row, every page and every model of the nodes' disks; the nodes may run meanwhile.
 
     Damage in the log does not stop the walk, but those steps are lost for the trace. Damage in the

@@ -17,7 +17,7 @@ _BY_REPLICA = (
 )
 
 
-def stacked(traces: Sequence[Trace]) -> Trace:
+def stack_traces(traces: Sequence[Trace]) -> Trace:
     """Return one trace of several tokens that have been recorded at the same steps.
 
     Raises

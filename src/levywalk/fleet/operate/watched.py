@@ -14,7 +14,7 @@ import numpy as np
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.fleet_status import NodeView
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.operate.model_copies import Copy
+from levywalk.fleet.operate.model_copies import ModelCopy
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
@@ -92,10 +92,10 @@ class WatchedFleet(Protocol):
     def log_readers(self, *, partial: bool = False) -> Mapping[int, LogReader]:
         """Return the logs of the nodes' visits."""
 
-    def copies(self, node: int) -> list[Copy]:
+    def copies(self, node: int) -> list[ModelCopy]:
         """Return which models a node has; perhaps without their numbers."""
 
-    def fetched(self, copy: Copy) -> Copy:
+    def fetched(self, copy: ModelCopy) -> ModelCopy:
         """Return a copy with its numbers."""
 
     def survivors(self, node: int) -> Iterator[SurvivingCopy]:

@@ -32,10 +32,10 @@ def whole_status(fleet: WatchedFleet) -> dict[str, Any]:
     updates for all tokens, and the walk is finished when all are.
     """
     parts = [fleet.token(number).status() for number in range(fleet.manifest.tokens)]
-    return together(parts, fleet.manifest)
+    return joint_status(parts, fleet.manifest)
 
 
-def together(found: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
+def joint_status(found: Sequence[dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
     """Return the status of a fleet from those of its tokens."""
     first = found[0]
     if len(found) == 1:

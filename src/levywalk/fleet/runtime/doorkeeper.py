@@ -1,4 +1,4 @@
-"""Closes connections of strangers before they keep neighbours out.
+"""Closes connections of unknown callers before they keep neighbours out.
 
 Anybody can open TCP connections to a node's port. TLS refuses those without a certificate, but
 until they have said something they take a file descriptor and a place among the connections that

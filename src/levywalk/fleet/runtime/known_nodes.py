@@ -27,7 +27,7 @@ class Stranger(LevywalkError):
     """The other end is not allowed to connect."""
 
 
-class Barred(Stranger):
+class RevokedPeer(Stranger):
     """The other end is a neighbour that the operator has revoked."""
 
     def __init__(self, node: int) -> None:
@@ -120,7 +120,7 @@ class KnownNodes:
     def check(self, peer: Peer, certificate: x509.Certificate) -> None:
         """Raise `Stranger` if a neighbour's certificate must not be accepted."""
         if peer.id in self.barred:
-            raise Barred(peer.id)
+            raise RevokedPeer(peer.id)
         accepted = key_fingerprints(certificate)
         if self._identity.is_earlier(certificate):
             raise Stranger(

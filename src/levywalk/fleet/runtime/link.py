@@ -30,11 +30,11 @@ _CONNECT = 30.0  # seconds for a connection and our own hello; gRPC gives up aft
 _ANSWER = 10.0  # seconds to wait for the answer to a large model before it is sent again
 
 
-class Flood(LevywalkError):
+class FrameFlood(LevywalkError):
     """A neighbour sends more than it may."""
 
 
-class Late(LevywalkError):
+class PeerTimeout(LevywalkError):
     """The other end has sent nothing."""
 
 
@@ -120,7 +120,7 @@ class FrameBudget:
         self.left, self.at = min(self.burst, self.left + self.rate * (now - self.at)), now
         self.left -= 1
         if self.left < 0:
-            raise Flood(
+            raise FrameFlood(
                 f"node {node} sends more than {self.rate:.0f} frames a second: the stream is closed"
             )
 
@@ -134,7 +134,7 @@ async def say_first(call: Call, node: int, frame: bytes) -> None:
         async with asyncio.timeout(_CONNECT):
             await call.write(frame)
     except TimeoutError:
-        raise Late(f"node {node} was not reached in {_CONNECT:.0f} seconds") from None
+        raise PeerTimeout(f"node {node} was not reached in {_CONNECT:.0f} seconds") from None
 
 
 async def first_frame(call: Call, node: int) -> Any:
@@ -146,7 +146,7 @@ async def first_frame(call: Call, node: int) -> Any:
         async with asyncio.timeout(PATIENCE):
             return await call.read()
     except TimeoutError:
-        raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
+        raise PeerTimeout(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
 
 
 class StreamWriter:

@@ -41,7 +41,7 @@ from levywalk.fleet.runtime.door_format import (
     json_object,
 )
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
-from levywalk.fleet.runtime.link import Flood
+from levywalk.fleet.runtime.link import FrameFlood
 from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.transport import PortInUse
 
@@ -75,7 +75,7 @@ class QuestionBudget:
     ...     budget.count()
     >>> budget.count()
     Traceback (most recent call last):
-    levywalk.fleet.runtime.link.Flood: more than 20 questions a second: ask again later
+    levywalk.fleet.runtime.link.FrameFlood: more than 20 questions a second: ask again later
     >>> now[0] = 0.1
     >>> budget.count()
     """
@@ -88,7 +88,7 @@ class QuestionBudget:
         now = self._clock()
         self._left, self._at = min(BURST, self._left + RATE * (now - self._at)), now
         if self._left < 1:
-            raise Flood(f"more than {RATE:.0f} questions a second: ask again later")
+            raise FrameFlood(f"more than {RATE:.0f} questions a second: ask again later")
         self._left -= 1
 
 
@@ -154,7 +154,7 @@ class OperatorPort:
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the answer was not taken")
         except LevywalkError as error:
-            if isinstance(error, IdentityError | Flood):
+            if isinstance(error, IdentityError | FrameFlood):
                 self.process.log("operator refused", level="warning", why=str(error))
             await context.abort(_code(error), str(error)[:1000])
 
@@ -179,7 +179,7 @@ class OperatorPort:
 def _code(error: LevywalkError) -> grpc.StatusCode:
     if isinstance(error, IdentityError):
         return grpc.StatusCode.PERMISSION_DENIED
-    if isinstance(error, Flood):
+    if isinstance(error, FrameFlood):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
     if isinstance(error, Malformed | ValueError):
         return grpc.StatusCode.INVALID_ARGUMENT

@@ -43,13 +43,13 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
-from levywalk.fleet.runtime.known_nodes import Barred, KnownNodes, Stranger, certificate_of
+from levywalk.fleet.runtime.known_nodes import KnownNodes, RevokedPeer, Stranger, certificate_of
 from levywalk.fleet.runtime.link import (
     Call,
-    Flood,
-    Late,
+    FrameFlood,
     Link,
     Outgoing,
+    PeerTimeout,
     StreamWriter,
     first_frame,
     say_first,
@@ -117,8 +117,8 @@ class Mismatch(LevywalkError):
 _BARRED = "the operator has revoked it"
 _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
     Malformed: grpc.StatusCode.INVALID_ARGUMENT,
-    Flood: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Late: grpc.StatusCode.DEADLINE_EXCEEDED,
+    FrameFlood: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    PeerTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
     Mismatch: grpc.StatusCode.FAILED_PRECONDITION,
     Stranger: grpc.StatusCode.PERMISSION_DENIED,
     IdentityError: grpc.StatusCode.PERMISSION_DENIED,
@@ -335,7 +335,9 @@ class Transport:
             except Exception as error:  # whatever the error is, connect again later
                 why = f"{type(error).__name__}: {error}"
                 call.cancel()
-                if isinstance(error, Late):  # every stream of this channel might wait as long
+                if isinstance(
+                    error, PeerTimeout
+                ):  # every stream of this channel might wait as long
                     await channel.close()
                     channel = self._new_channel(link.peer, credentials)
             pause = _AGAIN[0] if link.received else min(_AGAIN[1], 2 * pause)
@@ -358,7 +360,7 @@ class Transport:
             text = str(error)
             if link is not None:
                 self._closed(link, context, f"{type(error).__name__}: {text}")
-            elif isinstance(error, Barred):  # it tries again and again, and is reported once
+            elif isinstance(error, RevokedPeer):  # it tries again and again, and is reported once
                 self._closed(self.links[error.node], context, _BARRED)
             else:
                 self.heard.closed(-1, text)
@@ -406,7 +408,7 @@ class Transport:
                 "the connection"
             )
         if link.streams >= STREAMS:
-            raise Flood(f"node {node} has {STREAMS} streams already")
+            raise FrameFlood(f"node {node} has {STREAMS} streams already")
         return link, key_fingerprint(certificate)
 
     async def _talk(self, link: Link, call: Call, keys: str | None = None) -> None:

@@ -16,7 +16,7 @@ from levywalk.fleet.setup.model_code import Code, ModelCode, load_code, metric_f
 from levywalk.fleet.setup.node_data import Shard
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem.named import ModelArrays, arrays_of, flat_problem
-from levywalk.problem.problem import alone, check_problem, model_type
+from levywalk.problem.problem import check_problem, model_type, single_node_problems
 from levywalk.walks import Degree, Uniform, Walk, as_target
 
 VECTOR = "model"  # the name of a model that is one vector
@@ -53,7 +53,7 @@ class BuiltProblem:
         features = np.concatenate([shard.features for shard in shards])
         targets = np.concatenate([shard.targets for shard in shards])
         node = np.repeat(np.arange(len(shards)), [len(shard.features) for shard in shards])
-        with alone():
+        with single_node_problems():
             made = code.call(code.build, features, targets, node=node)
             self.inner = _flat(code, made)
             self.n, self.dim = int(self.inner.n), int(self.inner.dim)

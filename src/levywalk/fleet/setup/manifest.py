@@ -38,7 +38,7 @@ from levywalk.fleet.setup.manifest_model import (
 )
 from levywalk.fleet.setup.manifest_parts import (
     MOST_NODES,
-    loaded,
+    parse_json,
     read_idle,
     read_methods,
     read_operator,
@@ -264,7 +264,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
             "file?"
         )
     top = Fields(
-        loaded(text, source),
+        parse_json(text, source),
         source,
         needed=(
             *("format", "run", "name", "network", "model", "problem", "design", "update", "memory"),

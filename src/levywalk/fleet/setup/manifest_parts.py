@@ -53,7 +53,7 @@ def read_idle(network: Fields, nodes: int) -> tuple[int, ...]:
     return tuple(given)
 
 
-def loaded(text: bytes, source: str) -> Any:
+def parse_json(text: bytes, source: str) -> Any:
     """Return the values of a JSON text; refuse what JSON does not have, and keys given twice."""
 
     def refuse(constant: str) -> Any:

@@ -106,7 +106,7 @@ def check_real_privacy(
             f"{typed('deploy', '--for compose and --for kubernetes')} cannot be used with privacy: "
             "a container gets its configuration again at each start, so a node whose volume is "
             "lost could not tell that its budget was spent; use "
-            f"{typed('deploy=None', '--for systemd')}, or no such files"
+            f"{typed('deploy=None', '--for systemd')}, or create the fleet without those files"
         )
     if privacy.scores == "released" and not data_here:
         raise InvalidParameter(

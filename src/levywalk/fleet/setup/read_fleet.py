@@ -15,7 +15,7 @@ from levywalk.fleet.setup.built import BuiltProblem, node_code
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import NodeFile, node_files
-from levywalk.fleet.setup.sparse_shard import stacked
+from levywalk.fleet.setup.sparse_shard import stack_features
 from levywalk.network import Network
 from levywalk.privacy import Rescored
 from levywalk.problem import Problem, problem_of
@@ -111,7 +111,7 @@ def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
     loss, count = manifest.loss, manifest.n_features
     parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
     counts = [len(targets) for _, targets in parts]
-    features = stacked([rows for rows, _ in parts])
+    features = stack_features([rows for rows, _ in parts])
     targets = np.concatenate([targets for _, targets in parts])
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)

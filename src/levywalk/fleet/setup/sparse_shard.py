@@ -78,14 +78,16 @@ def read_sparse(archive: Archive, n_features: int) -> tuple[Any, AnyArray]:
     return features, archive.array("targets")
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stack_features(parts: Sequence[Any]) -> Any:
     """Return the rows of several features, one after the other; sparse if one of them is.
 
     Examples
     --------
     >>> import scipy.sparse
-    >>> is_sparse(stacked([np.eye(2), scipy.sparse.eye_array(2)])), stacked([np.eye(2)] * 2).shape
-    (True, (4, 2))
+    >>> is_sparse(stack_features([np.eye(2), scipy.sparse.eye_array(2)]))
+    True
+    >>> stack_features([np.eye(2)] * 2).shape
+    (4, 2)
     """
     if not any(is_sparse(part) for part in parts):
         return np.concatenate(parts)

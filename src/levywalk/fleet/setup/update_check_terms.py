@@ -125,7 +125,7 @@ def _option() -> str:
 def _check_clip(privacy: Privacy | None) -> None:
     if privacy is None:
         raise InvalidParameter(
-            f"{_option()} needs a clip, without which an update may be as large as it likes; add "
+            f"{_option()} needs a clip, because without it the size of an update has no bound; add "
             + typed("privacy='clip=5,noise=20'", "--privacy clip=5,noise=20")
             + ", or clip=5,noise=0 if nothing has to be private"
         )

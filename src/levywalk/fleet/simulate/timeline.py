@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
-from levywalk.fleet.operate.log_text import named, sentence, short
+from levywalk.fleet.operate.log_text import epoch_name, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
-from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, Told, VirtualFleet
+from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, TimedReport, VirtualFleet
 from levywalk.remedy import typed
 
 _EDGES = ("edge down", "edge up")
@@ -74,7 +74,9 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     return rows
 
 
-def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told, str]]:
+def _edges(
+    group: Sequence[TimedReport], down: set[tuple[int, int]]
+) -> list[tuple[TimedReport, str]]:
     """Return one sentence about several edges.
 
     Edges that the other end has reported already are left out.
@@ -113,7 +115,7 @@ def summary(virtual: VirtualFleet) -> dict[str, Any]:
         "lost_updates": None if chain.lost is None else len(chain.lost),
         "missing_steps": len(chain.missing),
         "too_late": [_typed(time, fault) for time, fault in virtual.to_come] if done else [],
-        "why_not": "" if done else stuck(virtual),
+        "why_not": "" if done else why_stuck(virtual),
     }
 
 
@@ -121,8 +123,8 @@ def _typed(time: float, fault: PlannedFault) -> str:
     return f"{fault.what} {short(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
 
 
-def stuck(virtual: VirtualFleet) -> str:
-    """Say what a walk that does not continue waits for, and what would help.
+def why_stuck(virtual: VirtualFleet) -> str:
+    """Return what a walk that does not continue waits for, and what would help.
 
     Only what an operator could see is used: the disks, and which answers nodes wait for.
     """
@@ -185,7 +187,7 @@ def stuck(virtual: VirtualFleet) -> str:
     )
 
 
-class Leg(NamedTuple):
+class EpochPath(NamedTuple):
     """The path of the token in one epoch: at times[i] it came to nodes[i].
 
     A lost leg was replaced by a higher epoch.
@@ -202,7 +204,7 @@ class TimelineData(NamedTuple):
 
     n: int
     end: float
-    legs: list[Leg]
+    legs: list[EpochPath]
     marks: list[tuple[float, int, str]]
     bars: list[tuple[int, float, float, str]]
 
@@ -236,23 +238,23 @@ def timeline_data(virtual: VirtualFleet) -> TimelineData:
     )
 
 
-def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
+def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[EpochPath]:
     """Divide the token's path into epochs, and each epoch at the base of the next one: what comes
     after is lost.
     """
     ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain.epochs)}
     winning = dict(chain.epochs)
-    legs: list[Leg] = []
+    legs: list[EpochPath] = []
     for epoch in sorted({stay.epoch for stay in path}):
         stays = [stay for stay in path if stay.epoch == epoch]
         last = ends.get(epoch, 1 << 62)
         kept = [stay for stay in stays if epoch in winning and stay.step <= last]
         rest = stays[len(kept) - 1 if kept else 0 :] if len(kept) < len(stays) else []
         base = winning.get(epoch, min(stay.step for stay in stays))
-        name = named(epoch) + (f", from step {base}" if base else "")
+        name = epoch_name(epoch) + (f", from step {base}" if base else "")
         for part, lost in ((kept, False), (rest, True)):
             if part:
-                legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))
+                legs.append(EpochPath(name, [s.time for s in part], [s.node for s in part], lost))
     # The token stays at its last node until the next epoch begins or the walk is over. For a lost
     # leg this is not known.
     begins = sorted(leg.times[0] for leg in legs)

@@ -104,7 +104,7 @@ class PlannedFault(NamedTuple):
     nodes: frozenset[int] = frozenset()
 
 
-class Told(NamedTuple):
+class TimedReport(NamedTuple):
     """A report of a node, or a fault."""
 
     time: float
@@ -195,7 +195,7 @@ class VirtualFleet:
             self.signers = dict(new_signers([OPERATOR, *range(n)]))
         self.now = 0.0
         self.messages = 0
-        self.told: list[Told] = []
+        self.told: list[TimedReport] = []
         self.path: list[Stay] = []
         self.cuts: list[frozenset[int]] = []
         self._ended: set[int] = set()
@@ -336,7 +336,7 @@ class VirtualFleet:
             elif isinstance(effect, TurnRequest):
                 self._push(self.now, v, _TURN)
             else:
-                self.told.append(Told(self.now, v, effect.what, effect.about))
+                self.told.append(TimedReport(self.now, v, effect.what, effect.about))
 
     def _persist(self, v: int, machine: _Machine, effect: Persist) -> None:
         machine.disk.update(effect.slots)
@@ -423,7 +423,7 @@ class VirtualFleet:
         v = self.whose(fault.node)
         if v is None:
             self.told.append(
-                Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what})
+                TimedReport(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what})
             )
             return
         if (
@@ -431,10 +431,10 @@ class VirtualFleet:
             and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD)
             and fault.what != FaultKind.GONE
         ):
-            self.told.append(Told(self.now, v, "no use", {"fault": fault.what}))
+            self.told.append(TimedReport(self.now, v, "no use", {"fault": fault.what}))
             return
         about = {"nodes": sorted(fault.nodes)} if fault.nodes else {}
-        self.told.append(Told(self.now, v, fault.what, about))
+        self.told.append(TimedReport(self.now, v, fault.what, about))
         _FAULTS[fault.what](self, v, fault.nodes)
 
     def _kill(self, v: int, nodes: frozenset[int]) -> None:

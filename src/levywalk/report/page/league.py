@@ -10,14 +10,14 @@ from levywalk.report.league_document import (
     MEASURES,
     Document,
     cells_of,
-    failed,
-    goal,
+    duration_text,
+    failure_sentences,
     goal_rows,
+    goal_text,
     map_rows,
     name_of,
     places_of,
-    short,
-    took,
+    short_number,
     tuned_on,
 )
 from levywalk.report.page.build import page_of
@@ -37,7 +37,7 @@ def league_page(document: Document) -> str:
         "The pair that took least, the median over instances. Methods that need a server are left "
         f"out. Time is that of the profile {document['profile']}. {tuned_on(document)}"
     )
-    missing = [tag("p", line) for line in failed(document)]
+    missing = [tag("p", line) for line in failure_sentences(document)]
     table = _table(*map_rows(document))
     sections = [section("map", "Which method where", tag("p", note), *missing, table)]
     if document["goals"]:
@@ -51,14 +51,14 @@ def league_page(document: Document) -> str:
     data = {"accuracy": 1.0, "relative": True, "walks": 1, "curves": [], "copies": {}}
     subtitle = (
         f"{len(document['pairs'])} pairs of a walk and an update; {document['command']}, "
-        f"{took(document)}"
+        f"{duration_text(document)}"
     )
     return page_of("The league", subtitle, sections, data)
 
 
 def _rank_section(document: Document, network: str, problem: str) -> Markup:
     keys = [f"{accuracy:g}" for accuracy in document["accuracies"]]
-    goals = [goal(document, key) for key in keys]
+    goals = [goal_text(document, key) for key in keys]
     head = ["pair", *(f"{measure} to {one}" for measure in MEASURES for one in goals)]
     rows = [
         [name_of(cell), *(cell[measure][key] for measure in MEASURES for key in keys)]
@@ -86,8 +86,8 @@ def _cell(value: Any, first: bool) -> Markup:
     if isinstance(value, str):
         return tag("td", *_breakable(value), class_="text")
     middle, low, high = value
-    small = "" if middle is None else tag("small", f"[{short(low)}, {short(high)}]")
-    return tag("td", short(middle), small, data_value="inf" if middle is None else middle)
+    small = "" if middle is None else tag("small", f"[{short_number(low)}, {short_number(high)}]")
+    return tag("td", short_number(middle), small, data_value="inf" if middle is None else middle)
 
 
 def _breakable(text: str) -> list[str]:

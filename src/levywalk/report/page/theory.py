@@ -1,4 +1,4 @@
-"""The section of the page with the theory beside the measured numbers."""
+"""The section of the page that shows theory beside the measured numbers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from levywalk.problem import Problem, holders_of
 from levywalk.remedy import typed
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, period
 from levywalk.theory.chain.transition import affordable_chain
-from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.closed_form import states_constant
 from levywalk.theory.judge.curvature import local_gradients
 from levywalk.theory.judge.setting import checked_optimum, local_strong_convexity, not_stated
 from levywalk.walks import Design
@@ -154,7 +154,7 @@ def _smooth(problem: Problem, smoothness: Floats) -> Assumption:
         "L_mean": float(smoothness.mean()),
         "L_max": float(smoothness.max()),
     }
-    if not states(problem, "smoothness"):
+    if not states_constant(problem, "smoothness"):
         return Assumption("Assumption 1", says, None, not_stated(problem, "smoothness"), numbers)
     return Assumption("Assumption 1", says, True, why, numbers)
 
@@ -169,7 +169,9 @@ def _strongly_convex(problem: Problem) -> Assumption:
     flat = int((local <= 0.0).sum())
     numbers = {"mu_min": float(local.min()), "n_flat_nodes": float(flat)}
     world = (
-        getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+        getattr(problem, "strong_convexity", None)
+        if states_constant(problem, "strong_convexity")
+        else None
     )
     if world is not None:
         numbers["mu_global"] = float(world)

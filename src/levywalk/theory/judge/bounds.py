@@ -1,4 +1,4 @@
-"""What the theorems guarantee: [thmhlj] and [thmnojump] as printed and corrected, and their
+"""The bounds of the theorems: [thmhlj] and [thmnojump] as printed and corrected, and their
 corollaries.
 
 docs/theory.md derives both forms and shows that the printed one is false. All numbers are for a
@@ -22,7 +22,7 @@ from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.spectrum import spectral_gap
 from levywalk.theory.judge.bound_forms import BoundConstants, BoundTerms, corrected, printed
-from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.closed_form import states_constant
 from levywalk.theory.judge.corollaries import Complexity, complexity
 from levywalk.theory.judge.moments import affordable, recur
 from levywalk.theory.judge.setting import (
@@ -218,9 +218,11 @@ def _constants(setting: TheoremSetting, error: Any) -> BoundConstants:
     squares = np.square(gradients - drift).sum(axis=1)
     plain = np.square(gradients / setting.weights[:, None]).sum(axis=1)
     local = (
-        local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
+        local_strong_convexity(setting.problem)
+        if states_constant(setting.problem, "smoothness")
+        else None
     )
-    globally = states(setting.problem, "strong_convexity")
+    globally = states_constant(setting.problem, "strong_convexity")
     kind = "right" if setting.is_reversible() else "singular"
     gap = spectral_gap(setting.P, kind=kind, stationary=setting.law)
     return BoundConstants(
@@ -263,7 +265,7 @@ def _notes(
         unknown = [
             name
             for name in ("smoothness", "local_strong_convexity")
-            if not states(setting.problem, name)
+            if not states_constant(setting.problem, name)
         ]
         if unknown or local is None:
             reason = not_stated(setting.problem, (*unknown, "local_strong_convexity")[0])

@@ -95,7 +95,7 @@ def has_batch_gradients(problem: Problem) -> bool:
     return keeps(problem, GeneralizedLinear, *_GRADIENTS)
 
 
-def states(problem: Problem, name: str) -> bool:
+def states_constant(problem: Problem, name: str) -> bool:
     """Return whether the problem's constant ``name`` is stated for the gradient that the problem
     really has.
 
@@ -115,9 +115,9 @@ def states(problem: Problem, name: str) -> bool:
     >>> class Doubled(lw.LeastSquares):
     ...     def local_gradient(self, v, x, samples=None):
     ...         return 2.0 * super().local_gradient(v, x, samples)
-    >>> states(lw.homogeneous(5), "smoothness")
+    >>> states_constant(lw.homogeneous(5), "smoothness")
     True
-    >>> states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
+    >>> states_constant(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
     False
     """
     if not isinstance(problem, GeneralizedLinear):

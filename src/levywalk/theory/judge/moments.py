@@ -105,7 +105,7 @@ def exact_moments(
     points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
     if points.ndim != 1 or not points.size or points[0] < 0 or (np.diff(points) <= 0).any():
         raise InvalidParameter(
-            f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}"
+            f"steps must be an integer of at least 0 or an increasing list of them, got {steps!r}"
         )
     first = setting.law if start is None else np.asarray(start, dtype=np.float64)
     if first.shape != (problem.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):

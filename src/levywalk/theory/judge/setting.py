@@ -17,7 +17,7 @@ from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain.stationary import stationary
 from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
 from levywalk.theory.chain.transition import require_design, transition
-from levywalk.theory.judge.closed_form import is_quadratic_or_logistic, states
+from levywalk.theory.judge.closed_form import is_quadratic_or_logistic, states_constant
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients, refuse_l1
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
@@ -131,7 +131,7 @@ def checked_optimum(problem: Problem) -> Floats | None:
 def local_strong_convexity(problem: Problem) -> Floats | None:
     """Return μ_v of every node, or None when the problem does not state it for its own gradient."""
     values = getattr(problem, "local_strong_convexity", None)
-    if values is None or not states(problem, "local_strong_convexity"):
+    if values is None or not states_constant(problem, "local_strong_convexity"):
         return None
     return np.asarray(values, dtype=np.float64)
 
