@@ -32,7 +32,7 @@ from levywalk.fleet.operate.node_processes import FleetProblem, Starting
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Persist
-from levywalk.fleet.protocol.links import NO_RIGHT
+from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Opening
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Guarded, Held, Known, Own
 from levywalk.fleet.protocol.starts import NeighbourStart, Starts
@@ -686,10 +686,32 @@ def test_an_epoch_of_which_no_disk_is_left_does_not_count_as_lost() -> None:
     ]
     assert lost_updates(views, c, 130, 20) == (2, 2 + 21)
     views[0] = views[0]._replace(lines=lines[0][:1])  # that line is lost as well
-    assert lost_updates(views, c, 130, 20) == (0, 2 * 21)
+    # Perhaps B was a revived copy, so nobody knows how far the holder before it came.
+    assert lost_updates(views, c, 130, 20) == (0, None)
     revived = Archived(token._replace(step=130), "revived", c, 0)
     views[2] = views[2]._replace(lines=(*lines[2], revived))
     assert lost_updates(views, c, 130, 20).at_most is None
+
+
+def test_how_an_epoch_was_opened_is_known_when_its_openers_disk_is_lost() -> None:
+    """Node 1 opened epoch B and lost its disk. Only if it restored a copy as the guardian, the
+    holder before it made at most K updates more.
+    """
+    a, b = Epoch(0, 0, 0), Epoch(1, 40, 1)
+    token = Token.first(np.zeros(2))._replace(epoch=b, step=118)
+
+    def views(kind: LinkKind | None) -> list[NodeView]:
+        opening = None if kind is None else Opening(kind, b, a, 40, 118, b"", 0, b"")
+        link = None if opening is None else EpochLink(opening, NO_RIGHT)
+        known = describe(Disk(Known(b, 118, link), Own(2, 0, leaving=False), {}))
+        lines = {0: (Began(a, FIRST, 0),), 2: ()}
+        found = [NodeView(v, None, False, known, told, None, None) for v, told in lines.items()]
+        held = describe(Disk(Known(b, 118, link), Own(2, 0, leaving=False), {}, final=token))
+        return [*found, NodeView(3, None, False, held, (), None, None)]
+
+    assert lost_updates(views(LinkKind.REGENERATED), b, 118, 20) == (0, 21)
+    assert lost_updates(views(LinkKind.REVIVED), b, 118, 20) == (0, None)
+    assert lost_updates(views(None), b, 118, 20) == (0, None)  # not known
 
 
 def test_with_all_disks_a_branch_that_ended_between_two_nodes_is_counted_exactly() -> None:

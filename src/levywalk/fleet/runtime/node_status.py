@@ -12,6 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from levywalk.fleet.protocol.links import LinkKind, Opening
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.starts import Starts
@@ -31,6 +32,7 @@ def describe(disk: Disk) -> dict[str, Any]:
     return {
         "epoch": list(disk.known.epoch),
         "base": disk.known.base,
+        "opened": None if disk.known.link is None else _opened(disk.known.link.opening),
         "held": None if disk.held is None else _held(disk.held),
         "guarded": None if disk.guarded is None else _guarded(disk.guarded),
         "final": None if disk.final is None else _token(disk.final),
@@ -50,6 +52,11 @@ def describe(disk: Disk) -> dict[str, Any]:
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
     }
+
+
+def _opened(opening: Opening) -> dict[str, Any]:
+    """Return how the epoch was opened: after which one, and whether the operator revived a copy."""
+    return {"parent": list(opening.parent), "revived": opening.kind == LinkKind.REVIVED}
 
 
 def _state_folders(starts: Starts) -> dict[str, Any]:
