@@ -182,7 +182,7 @@ def fleet_status(
         "lost_updates": lost.certain,
         "lost_updates_at_most": lost.at_most,
         "memory_starts": _memory_starts(views, epoch),
-        "hops_per_second": None if not rates or finals else median(rates),
+        "hops_per_second": None if not rates or finals or dead is not None else median(rates),
         "loss": mean_of(losses) if losses else None,
         "loss_is_infinite": not all(map(math.isfinite, losses)),
         "metrics": mean_metrics([one.metrics for one in views]),
