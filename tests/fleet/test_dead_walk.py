@@ -85,8 +85,14 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
     )
     both_lost(fleet, virtual)
     views = fleet.node_views()
-    assert fleet_status(answering(views, 1.0), fleet.manifest, begun=True)["stopped"] is None
-    found = fleet_status(answering(views, 2.5), fleet.manifest, begun=True)
+    calm = [
+        one._replace(about=one.about | {"hops_per_second": 50.0}) for one in answering(views, 1.0)
+    ]
+    found = fleet_status(calm, fleet.manifest, begun=True)
+    assert (found["stopped"], found["hops_per_second"]) == (None, 50.0)
+    late = [one._replace(about=one.about | {"silence": 2.5}) for one in calm]
+    found = fleet_status(late, fleet.manifest, begun=True)
+    assert found["hops_per_second"] is None  # the nodes' means of the last visits fall slowly
     assert "no copy of the model that could continue is left on any disk" in found["stopped"]
     assert found["stopped"].endswith("do: levywalk fleet revive DIR")
     assert found["waits"][0] == found["stopped"]

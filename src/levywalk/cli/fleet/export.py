@@ -45,7 +45,6 @@ def trace(
     one of them.
     """
     from levywalk.fleet.operate import export
-    from levywalk.fleet.operate.log_text import count
 
     fleet = open_watched_fleet(folder)
     check_token(fleet, token)
@@ -53,8 +52,8 @@ def trace(
     path = found.save(out)
     about = found.provenance["fleet"]
     lost = about["lost_updates"]
-    missed = "unknown how many" if lost is None else count(lost, "update")
     walks = about.get("tokens", [about])
+    missed = _said_lost(lost, walks)
     of_each = "" if len(walks) == 1 else f" of each of {len(walks)} tokens"
     last, handoffs = int(found.step[-1]), int(found.transfers[:, -1].sum())
     if about["stopped_at"] >= 0:
@@ -81,6 +80,19 @@ def trace(
     )
 
 
+def _said_lost(lost: int | None, walks: list[dict[str, Any]]) -> str:
+    """Return how many updates are lost, as far as the logs tell: where a disk is lost and the model
+    was restored, the updates that it knew of may be lost as well.
+    """
+    from levywalk.fleet.operate.log_text import count
+
+    if lost is None:
+        return "unknown how many"
+    if any(one["missing"] and len(one["epochs"]) > 1 for one in walks):
+        return f"at least {lost:,} update{'' if lost == 1 else 's'}"
+    return count(lost, "update")
+
+
 def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
     """Print what happened to the walk of one token, if there is something to say."""
     from levywalk.fleet.operate.log_text import count
@@ -98,8 +110,11 @@ def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
             f"{said}Left out, because it is damaged: {which} of node {v}'s log. Look for more: "
             f"levywalk fleet doctor {at} --scrub"
         )
-    if about["damaged"] and about["missing"]:
-        print(f"{said}Without its place in the walk: {count(len(about['missing']), 'step')}.")
+    if about["missing"]:
+        print(
+            f"{said}In no log that was read: {count(len(about['missing']), 'step')}; their nodes "
+            "are -1 in the trace."
+        )
     if diverged >= 0:
         print(
             f"{said}The model has diverged at step {diverged:,}: its errors are infinite from "
