@@ -83,6 +83,13 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
         fleet_status(answering(fleet.node_views(), 3.0), fleet.manifest, begun=True)["stopped"]
         is None
     )
+    late = answering(fleet.node_views(), 100.0)
+    late[1].about["waits"] = "disk full"
+    full = fleet_status(late, fleet.manifest, begun=True)["stopped"]
+    assert full.endswith(
+        "because node 1 waits, disk full; do: make room on the disk of its state folder; it "
+        "continues by itself"
+    )
     both_lost(fleet, virtual)
     views = fleet.node_views()
     calm = [

@@ -24,7 +24,12 @@ from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine, running_nodes, whole_walks
-from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
+from levywalk.fleet.operate.fleet_status import (
+    NOTHING_KNOWN,
+    NodeView,
+    _winner,
+    fleet_status,
+)
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
@@ -34,7 +39,17 @@ from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Opening
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Own,
+)
 from levywalk.fleet.protocol.starts import NeighbourStart, Starts
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -576,6 +591,26 @@ def test_what_a_holder_waits_for() -> None:
     assert waits_for(disk, {5, 6}, 101, {6}) is None  # it will answer in a moment
     disk.held = held._replace(status="prepared")
     assert waits_for(disk, set(), 1) is None
+
+
+def test_what_helps_a_node_that_waits_is_what_helps() -> None:
+    """Neither a full disk nor a guardian that is connected is settled by `up` or by `gone`."""
+    full = {"version": lw.__version__, "waits": "disk full", "silence": 9.0}
+    disk = Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})
+    held = Held(HeldStatus.ACTIVE, Token.first(np.zeros(2)), 3, NOBODY, NOBODY, 0, FIRST)
+    disk.held = held._replace(copied=-9)
+    slow = waits_for(disk, {3}, 1, unresponsive=(3, 7.0))
+    views = {
+        2: NodeView(2, 42, True, describe(disk) | full | {"waits": slow}, (), None, None),
+        3: NodeView(3, 43, True, NOTHING_KNOWN | full, (), None, None),
+    }
+    room = "make room on the disk of its state folder; it continues by itself"
+    ask = "levywalk fleet logs f --node 3, and if its owner cannot help, levywalk fleet revoke f 3"
+    about = "node 2 waits for its guardian, node 3, which is connected and has not answered for 7 s"
+    assert views[3].waits_to_act("f") == f"node 3 waits, disk full; do: {room}"
+    assert views[2].waits_for_others("f") == f"{about}; do: {ask}"
+    found = {one.what: one.remedy for one in running_nodes(Path("f"), views)}
+    assert (found["node 3 waits, disk full"], found[about]) == (room, ask)
 
 
 def test_doctor_says_that_a_node_leaves_or_has_left() -> None:

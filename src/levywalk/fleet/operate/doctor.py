@@ -418,9 +418,11 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             f"find out who has its keys; levywalk fleet rejoin {at} {liar} lets it in again, "
             "without its disk",
         )
-    if one.waits_to_act(at) is None and about["waits"]:
-        remedy = (
+    waits = one.waits_for_others(at)
+    if waits is not None:
+        what, _, remedy = waits.partition("; do: ")
+        usual = (
             f"levywalk fleet up {at}; if that node will never come back, "
             f"levywalk fleet gone {at} NODE"
         )
-        yield Finding(FindingLevel.PROBLEM, f"node {one.id} {about['waits']}", remedy)
+        yield Finding(FindingLevel.PROBLEM, what, remedy or usual)

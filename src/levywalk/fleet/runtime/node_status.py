@@ -18,6 +18,9 @@ from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldSta
 from levywalk.fleet.protocol.starts import Starts
 from levywalk.fleet.protocol.token import Token
 
+# What a node adds, which does not know the fleet's folder, if it waits for one that is connected.
+UNRESPONSIVE = ": look at its log; if its owner cannot help, levywalk fleet revoke"
+
 
 def describe(disk: Disk) -> dict[str, Any]:
     """Return the contents of a disk in short, ready for JSON.
@@ -131,8 +134,7 @@ def waits_for(
         if unresponsive is not None and node == unresponsive[0]:
             return (
                 f"waits for {what}, node {node}, which is connected and has not answered for "
-                f"{unresponsive[1]:.0f} s: look at its log; if its owner cannot help, levywalk "
-                "fleet revoke"
+                f"{unresponsive[1]:.0f} s{UNRESPONSIVE}"
             )
     silent = sorted(set(asked) - connected)
     if silent:
