@@ -66,7 +66,7 @@ def trace(
             f"then, {missed} lost. The walk is not over; the next recorded step is {following:,}."
         )
     for one, diverged in zip(walks, found.diverged_at.tolist(), strict=True):
-        _print_walk(one, diverged, typed(folder))
+        _print_walk(one, last, diverged, typed(folder))
     if about.get("data") == "elsewhere":
         print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
     if about.get("data") == "private":
@@ -93,7 +93,7 @@ def _said_lost(lost: int | None, walks: list[dict[str, Any]]) -> str:
     return count(lost, "update")
 
 
-def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
+def _print_walk(about: dict[str, Any], last: int, diverged: int, at: str) -> None:
     """Print what happened to the walk of one token, if there is something to say."""
     from levywalk.fleet.operate.log_text import count
 
@@ -110,10 +110,11 @@ def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
             f"{said}Left out, because it is damaged: {which} of node {v}'s log. Look for more: "
             f"levywalk fleet doctor {at} --scrub"
         )
-    if about["missing"]:
+    gaps = sum(step < last for step in about["missing"])
+    if gaps:
         print(
-            f"{said}In no log that was read: {count(len(about['missing']), 'step')}; their nodes "
-            "are -1 in the trace."
+            f"{said}In no log that was read: {count(gaps, 'step')}; "
+            f"{'its node is' if gaps == 1 else 'their nodes are'} -1 in the trace."
         )
     if diverged >= 0:
         print(
