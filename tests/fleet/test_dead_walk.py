@@ -83,6 +83,13 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
         fleet_status(answering(fleet.node_views(), 3.0), fleet.manifest, begun=True)["stopped"]
         is None
     )
+    down = fleet.status()
+    findings = list(doctor.whole_walks([down], fleet.manifest))
+    assert [(one.level, one.remedy) for one in findings] == [("problem", "levywalk fleet up DIR")]
+    over = list(doctor.whole_walks([down | {"finished": True}], fleet.manifest))
+    unknown = list(doctor.whole_walks([down | {"holder": None}], fleet.manifest))
+    elsewhere = list(doctor.whole_walks([down | {"nodes_down": 2}], fleet.manifest))
+    assert over == unknown == elsewhere == []  # it is over, has not begun, or others may run
     late = answering(fleet.node_views(), 100.0)
     late[1].about["waits"] = "disk full"
     full = fleet_status(late, fleet.manifest, begun=True)["stopped"]
