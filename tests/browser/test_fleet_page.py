@@ -28,11 +28,14 @@ class Replayed(FleetPlayer):
 
     def _look(self) -> dict[str, Any]:
         found = super()._look()
-        up = self.changed.get("up", ())
+        up, fenced = self.changed.get("up", ()), self.changed.get("fenced", {})
         nodes = [
-            row | {"up": row["id"] in up, "answers": row["id"] in up} for row in found["nodes"]
+            row
+            | {"up": row["id"] in up, "answers": row["id"] in up, "fenced": fenced.get(row["id"])}
+            for row in found["nodes"]
         ]
-        return found | {"nodes": nodes} | {k: v for k, v in self.changed.items() if k != "up"}
+        rest = {k: v for k, v in self.changed.items() if k not in ("up", "fenced")}
+        return found | {"nodes": nodes} | rest
 
 
 def test_a_kill_and_the_return_are_seen(tmp_path: Path) -> None:
@@ -67,6 +70,20 @@ def test_a_kill_and_the_return_are_seen(tmp_path: Path) -> None:
             assert "Node 4 does not run." in browser.run(label)
             player.changed = {**player.changed, "up": range(6), "nodes_down": 0}
             eventually(lambda: "All 6 nodes run" in browser.run(said))
+            healthy = player.changed
+            player.changed = {**healthy, "holder": None, "stopped": "no step for 9 s; do: …"}
+            eventually(lambda: "The walk has stopped. The model is lost" in browser.run(said))
+            alarm = "document.getElementById('state').classList.contains('trapped')"
+            assert browser.run(alarm)
+            player.changed = {**healthy, "diverged_at": 41, "loss": None, "loss_is_infinite": True}
+            eventually(lambda: "The model has diverged." in browser.run(said))
+            assert browser.run(alarm)
+            assert "lossinfinite" in browser.run("document.getElementById('numbers').textContent")
+            player.changed = {**healthy, "fenced": {3: "the disk is an old copy"}}
+            eventually(lambda: "Node 3 is fenced." in browser.run(said))
+            assert browser.run(alarm)
+            player.changed = healthy
+            eventually(lambda: not browser.run(alarm))
             window(browser, 360, 740)
             assert browser.run("document.documentElement.scrollWidth") <= 360
             assert browser.complaints() == []

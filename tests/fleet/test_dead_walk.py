@@ -83,10 +83,30 @@ def test_a_walk_without_holder_and_guardian_says_that_it_has_stopped(tmp_path: P
         fleet_status(answering(fleet.node_views(), 3.0), fleet.manifest, begun=True)["stopped"]
         is None
     )
+    down = fleet.status()
+    findings = list(doctor.whole_walks([down], fleet.manifest))
+    assert [(one.level, one.remedy) for one in findings] == [("problem", "levywalk fleet up DIR")]
+    over = list(doctor.whole_walks([down | {"finished": True}], fleet.manifest))
+    unknown = list(doctor.whole_walks([down | {"holder": None}], fleet.manifest))
+    elsewhere = list(doctor.whole_walks([down | {"nodes_down": 2}], fleet.manifest))
+    assert over == unknown == elsewhere == []  # it is over, has not begun, or others may run
+    late = answering(fleet.node_views(), 100.0)
+    late[1].about["waits"] = "disk full"
+    full = fleet_status(late, fleet.manifest, begun=True)["stopped"]
+    assert full.endswith(
+        "because node 1 waits, disk full; do: make room on the disk of its state folder; it "
+        "continues by itself"
+    )
     both_lost(fleet, virtual)
     views = fleet.node_views()
-    assert fleet_status(answering(views, 1.0), fleet.manifest, begun=True)["stopped"] is None
-    found = fleet_status(answering(views, 2.5), fleet.manifest, begun=True)
+    calm = [
+        one._replace(about=one.about | {"hops_per_second": 50.0}) for one in answering(views, 1.0)
+    ]
+    found = fleet_status(calm, fleet.manifest, begun=True)
+    assert (found["stopped"], found["hops_per_second"]) == (None, 50.0)
+    late = [one._replace(about=one.about | {"silence": 2.5}) for one in calm]
+    found = fleet_status(late, fleet.manifest, begun=True)
+    assert found["hops_per_second"] is None  # the nodes' means of the last visits fall slowly
     assert "no copy of the model that could continue is left on any disk" in found["stopped"]
     assert found["stopped"].endswith("do: levywalk fleet revive DIR")
     assert found["waits"][0] == found["stopped"]

@@ -173,6 +173,8 @@ def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "needs a network"),
+        (["ring:12", "--network", "ring:9"], "given once, got ring:12 and --network ring:9"),
+        (["--network", "rin:12"], "did you mean 'ring:n'"),
         (["rin:12"], "did you mean 'ring:n'"),
         (["ring:12", "--kill", "5"], "--kill must be NODE@TIME"),
         (["ring:12", "--kill", "boss@3"], "must be a number, holder or guardian"),
@@ -248,6 +250,7 @@ def test_the_trace_of_a_walk_that_goes_on_does_not_count_updates_that_are_not_re
         backend="reference",
     )
     about = {"stopped_at": -1, "lost_updates": 0, "memory_starts": [], "damaged": []}
+    about |= {"missing": [0, 2 * every], "epochs": [{}]}
     merged = replace(merged, provenance=merged.provenance | {"fleet": about})
     monkeypatch.setattr(export, "trace", lambda *_, **__: merged)
     done = CliRunner().invoke(
@@ -258,3 +261,4 @@ def test_the_trace_of_a_walk_that_goes_on_does_not_count_updates_that_are_not_re
     assert every > 1
     assert said.startswith(f"The trace ends at recorded step {2 * every:,}: ")
     assert f"The walk is not over; the next recorded step is {3 * every:,}." in said
+    assert "1 step took place: no log that was read has it, so its node is -1." in said

@@ -24,7 +24,12 @@ from levywalk.cli.fleet.planned_faults import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine, running_nodes, whole_walks
-from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
+from levywalk.fleet.operate.fleet_status import (
+    NOTHING_KNOWN,
+    NodeView,
+    _winner,
+    fleet_status,
+)
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
@@ -32,9 +37,19 @@ from levywalk.fleet.operate.node_processes import FleetProblem, Starting
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Persist
-from levywalk.fleet.protocol.links import NO_RIGHT
+from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Opening
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import NOBODY, Archived, Began, Disk, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Own,
+)
 from levywalk.fleet.protocol.starts import NeighbourStart, Starts
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -578,6 +593,26 @@ def test_what_a_holder_waits_for() -> None:
     assert waits_for(disk, set(), 1) is None
 
 
+def test_what_helps_a_node_that_waits_is_what_helps() -> None:
+    """Neither a full disk nor a guardian that is connected is settled by `up` or by `gone`."""
+    full = {"version": lw.__version__, "waits": "disk full", "silence": 9.0}
+    disk = Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})
+    held = Held(HeldStatus.ACTIVE, Token.first(np.zeros(2)), 3, NOBODY, NOBODY, 0, FIRST)
+    disk.held = held._replace(copied=-9)
+    slow = waits_for(disk, {3}, 1, unresponsive=(3, 7.0))
+    views = {
+        2: NodeView(2, 42, True, describe(disk) | full | {"waits": slow}, (), None, None),
+        3: NodeView(3, 43, True, NOTHING_KNOWN | full, (), None, None),
+    }
+    room = "make room on the disk of its state folder; it continues by itself"
+    ask = "levywalk fleet logs f --node 3, and if its owner cannot help, levywalk fleet revoke f 3"
+    about = "node 2 waits for its guardian, node 3, which is connected and has not answered for 7 s"
+    assert views[3].waits_to_act("f") == f"node 3 waits, disk full; do: {room}"
+    assert views[2].waits_for_others("f") == f"{about}; do: {ask}"
+    found = {one.what: one.remedy for one in running_nodes(Path("f"), views)}
+    assert (found["node 3 waits, disk full"], found[about]) == (room, ask)
+
+
 def test_doctor_says_that_a_node_leaves_or_has_left() -> None:
     """Its edges are meant to be down, so they are no findings of its neighbours."""
     fleet = Fleet.of(
@@ -686,10 +721,32 @@ def test_an_epoch_of_which_no_disk_is_left_does_not_count_as_lost() -> None:
     ]
     assert lost_updates(views, c, 130, 20) == (2, 2 + 21)
     views[0] = views[0]._replace(lines=lines[0][:1])  # that line is lost as well
-    assert lost_updates(views, c, 130, 20) == (0, 2 * 21)
+    # Perhaps B was a revived copy, so nobody knows how far the holder before it came.
+    assert lost_updates(views, c, 130, 20) == (0, None)
     revived = Archived(token._replace(step=130), "revived", c, 0)
     views[2] = views[2]._replace(lines=(*lines[2], revived))
     assert lost_updates(views, c, 130, 20).at_most is None
+
+
+def test_how_an_epoch_was_opened_is_known_when_its_openers_disk_is_lost() -> None:
+    """Node 1 opened epoch B and lost its disk. Only if it restored a copy as the guardian, the
+    holder before it made at most K updates more.
+    """
+    a, b = Epoch(0, 0, 0), Epoch(1, 40, 1)
+    token = Token.first(np.zeros(2))._replace(epoch=b, step=118)
+
+    def views(kind: LinkKind | None) -> list[NodeView]:
+        opening = None if kind is None else Opening(kind, b, a, 40, 118, b"", 0, b"")
+        link = None if opening is None else EpochLink(opening, NO_RIGHT)
+        known = describe(Disk(Known(b, 118, link), Own(2, 0, leaving=False), {}))
+        lines = {0: (Began(a, FIRST, 0),), 2: ()}
+        found = [NodeView(v, None, False, known, told, None, None) for v, told in lines.items()]
+        held = describe(Disk(Known(b, 118, link), Own(2, 0, leaving=False), {}, final=token))
+        return [*found, NodeView(3, None, False, held, (), None, None)]
+
+    assert lost_updates(views(LinkKind.REGENERATED), b, 118, 20) == (0, 21)
+    assert lost_updates(views(LinkKind.REVIVED), b, 118, 20) == (0, None)
+    assert lost_updates(views(None), b, 118, 20) == (0, None)  # not known
 
 
 def test_with_all_disks_a_branch_that_ended_between_two_nodes_is_counted_exactly() -> None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import levywalk as lw
+from levywalk.cli.fleet.export import _said_lost
 from levywalk.cli.main import app
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.folder import FleetFolder
@@ -149,7 +150,23 @@ def test_prune_makes_room_and_the_trace_says_what_is_missing(folder: Path, tmp_p
     assert "--missing mark" in words
     found = export.trace(FleetFolder.open(folder), missing="mark")
     assert found.provenance["fleet"]["damaged"] == []
-    assert 0 < len(found.provenance["fleet"]["missing"]) < 800
+    gaps = len(found.provenance["fleet"]["missing"])
+    assert 0 < gaps < 800
+    code, words = said("trace", folder, "--missing", "mark", "--out", tmp_path / "walk.nc")
+    assert code == 0
+    assert (
+        f"{gaps} steps took place: no log that was read has them, so their nodes are -1." in words
+    )
+    assert "no updates lost" in words  # there is one epoch
     assert said("doctor", folder, "--scrub")[1].count("cannot be read") == 0
     done = CliRunner().invoke(app, ["fleet", "prune", str(folder)])
     assert "prune needs --older-than DAYS or --keep-mib SIZE" in str(done.exception)
+
+
+def test_the_trace_does_not_say_that_nothing_is_lost_where_a_lost_disk_may_have_known() -> None:
+    once = {"missing": [], "epochs": [{}, {}]}
+    assert _said_lost(2, [once]) == "2 updates"
+    assert _said_lost(0, [once | {"missing": [7]}]) == "at least 0 updates"
+    assert _said_lost(1, [once, once | {"missing": [7]}]) == "at least 1 update"
+    assert _said_lost(0, [{"missing": [7], "epochs": [{}]}]) == "no updates"
+    assert _said_lost(None, [once]) == "unknown how many"

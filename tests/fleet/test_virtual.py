@@ -231,7 +231,7 @@ def test_a_guardian_that_dies_before_it_has_said_that_the_walk_is_over(policy):
     ended = virtual.run()
     assert ended == (policy == GuardianPolicy.EAGER)
     if not ended:
-        assert f"node {guardian}" in stuck(virtual)
+        assert f"node {guardian}" in why_stuck(virtual)
         virtual.at(virtual.now, PlannedFault("gone", guardian))
         assert virtual.run()
     assert (virtual.final.step, virtual.final.epoch.counter) == (60, 1)

@@ -6,6 +6,7 @@ what nodes answer at their operator ports.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import deque
 from pathlib import Path
@@ -19,6 +20,7 @@ from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begu
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_entries import parsed
 from levywalk.fleet.operate.log_text import sentence
+from levywalk.fleet.operate.status_text import said_diverged, said_lost, said_memory_starts
 from levywalk.fleet.operate.watched import Reports, network_behind, open_watched
 from levywalk.live.layout import edges, places
 from levywalk.live.session import finite
@@ -94,7 +96,8 @@ class FleetPlayer:
         began = time.perf_counter()
         views = self.fleet.node_views(_PATIENCE)
         begun = self.fleet.begun if isinstance(self.fleet, FleetFolder) else has_begun(views)
-        status = fleet_status(views, self.fleet.manifest, begun=begun)
+        at = shlex.quote(str(self.fleet.path))
+        status = fleet_status(views, self.fleet.manifest, begun=begun, at=at)
         self._took = time.perf_counter() - began
         lines = self._logs.new()
         self._lines.extend(lines)
@@ -102,10 +105,18 @@ class FleetPlayer:
         if status["loss"] is not None and finite(status["loss"]) is not None:
             point = [[status["step"], status["step"], status["loss"]]]
             self._curve = (self._curve + point)[-_CURVE:]
-        kept = ("finished", "holder", "guardian", "epoch", "step", "steps", "transfers", "waits",
-                "lost_updates", "nodes_up", "nodes_down", "nodes_unreached")  # fmt: skip
+        kept = ("finished", "holder", "guardian", "epoch", "step", "steps", "transfers", "stopped",
+                "diverged_at", "loss_is_infinite", "nodes_up", "nodes_down",
+                "nodes_unreached")  # fmt: skip
         told = {key: status[key] for key in kept}
         seen = told | {
+            "waits": [
+                *said_diverged(status),
+                *said_memory_starts(status),
+                *status["waits"],
+                *status["warnings"],
+            ],
+            "lost_updates": said_lost(status, " updates"),
             "loss": None if status["loss"] is None else finite(status["loss"]),
             "metrics": {name: finite(value) for name, value in status["metrics"].items()},
             "rate": status["hops_per_second"],
@@ -119,7 +130,7 @@ class FleetPlayer:
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     kept = ("id", "name", "up", "answers", "role", "epoch", "step", "leaving", "waits", "error",
-            "unreached")  # fmt: skip
+            "fenced", "unreached")  # fmt: skip
     return {key: row[key] for key in kept} | {
         "loss": None if row["loss"] is None else finite(row["loss"]),
         "edges_up": row["edges_up"],

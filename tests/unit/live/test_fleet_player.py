@@ -16,7 +16,9 @@ from levywalk.cli.main import app
 from tests.limits import eventually
 
 pytest.importorskip("grpc", reason="the extra fleet is not installed")
+from levywalk.fleet.operate.fleet_status import fleet_status
 from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.live import fleet_player
 from levywalk.live.fleet_player import FleetPlayer, LogTails
 
 
@@ -38,6 +40,32 @@ def test_a_fleet_that_does_not_run_is_shown_as_such(folder: Path) -> None:
     assert "no node runs" in hello["frame"]["waits"]
     with pytest.raises(lw.InvalidParameter, match="only watches"):
         player.do({"do": "play"})
+
+
+def test_the_page_says_what_status_says_of_a_walk_that_has_stopped_or_diverged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = f"the walk has stopped: …; do: levywalk fleet revive {folder}"
+    changed: dict[str, object] = {}
+
+    def dead(views: object, manifest: object, *, begun: bool, at: str) -> dict[str, object]:
+        assert at == str(folder)  # commands can be typed as the page shows them
+        return fleet_status(views, manifest, begun=begun, at=at) | changed  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fleet_player, "fleet_status", dead)
+    changed |= {
+        "stopped": stopped,
+        "waits": [stopped],
+        "diverged_at": 41,
+        "warnings": ["certificate"],
+    }
+    frame = json.loads(json.dumps(FleetPlayer(folder).hello(), allow_nan=False))["frame"]
+    assert frame["stopped"] == stopped
+    assert frame["lost_updates"] == "an unknown number of updates"
+    assert "update 41 would have overflowed" in frame["waits"][0]
+    assert frame["waits"][1:] == [stopped, "certificate"]
+    changed |= {"stopped": None, "lost_updates_at_most": 101}
+    assert FleetPlayer(folder).hello()["frame"]["lost_updates"] == "0 to 101 updates"
 
 
 def test_a_folder_without_a_fleet_is_refused(tmp_path: Path) -> None:

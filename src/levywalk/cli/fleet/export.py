@@ -45,7 +45,6 @@ def trace(
     one of them.
     """
     from levywalk.fleet.operate import export
-    from levywalk.fleet.operate.log_text import count
 
     fleet = open_watched_fleet(folder)
     check_token(fleet, token)
@@ -53,8 +52,8 @@ def trace(
     path = found.save(out)
     about = found.provenance["fleet"]
     lost = about["lost_updates"]
-    missed = "unknown how many" if lost is None else count(lost, "update")
     walks = about.get("tokens", [about])
+    missed = _said_lost(lost, walks)
     of_each = "" if len(walks) == 1 else f" of each of {len(walks)} tokens"
     last, handoffs = int(found.step[-1]), int(found.transfers[:, -1].sum())
     if about["stopped_at"] >= 0:
@@ -67,7 +66,7 @@ def trace(
             f"then, {missed} lost. The walk is not over; the next recorded step is {following:,}."
         )
     for one, diverged in zip(walks, found.diverged_at.tolist(), strict=True):
-        _print_walk(one, diverged, typed(folder))
+        _print_walk(one, last, diverged, typed(folder))
     if about.get("data") == "elsewhere":
         print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
     if about.get("data") == "private":
@@ -81,7 +80,20 @@ def trace(
     )
 
 
-def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
+def _said_lost(lost: int | None, walks: list[dict[str, Any]]) -> str:
+    """Return how many updates are lost, as far as the logs tell: where a disk is lost and the model
+    was restored, the updates that it knew of may be lost as well.
+    """
+    from levywalk.fleet.operate.log_text import count
+
+    if lost is None:
+        return "unknown how many"
+    if any(one["missing"] and len(one["epochs"]) > 1 for one in walks):
+        return f"at least {lost:,} update{'' if lost == 1 else 's'}"
+    return count(lost, "update")
+
+
+def _print_walk(about: dict[str, Any], last: int, diverged: int, at: str) -> None:
     """Print what happened to the walk of one token, if there is something to say."""
     from levywalk.fleet.operate.log_text import count
 
@@ -98,9 +110,12 @@ def _print_walk(about: dict[str, Any], diverged: int, at: str) -> None:
             f"{said}The trace leaves out {which} of node {v}'s log, because of damage. To look for "
             f"more: levywalk fleet doctor {at} --scrub"
         )
-    if about["damaged"] and about["missing"]:
+    gaps = sum(step < last for step in about["missing"])
+    if gaps:
+        rest = "it, so its node is" if gaps == 1 else "them, so their nodes are"
         print(
-            f"{said}The trace does not say where {count(len(about['missing']), 'step')} took place."
+            f"{said}The trace does not say where {count(gaps, 'step')} took place: no log that was "
+            f"read has {rest} -1."
         )
     if diverged >= 0:
         print(

@@ -14,7 +14,6 @@ from levywalk.cli.fleet.common import (
     Dir,
     NodeNumber,
     ReadDir,
-    TokenNumber,
     carried_out,
     check_token,
     node_list,
@@ -120,7 +119,12 @@ def revive(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a guardian.")
     ] = 120.0,
-    token: TokenNumber = None,
+    token: Annotated[
+        int | None,
+        typer.Option(
+            "--token", metavar="K", help="Number of the token, from 0 on, if there are several."
+        ),
+    ] = None,
 ) -> None:
     """Continue a walk that has stopped for good from the best copy of the model that is left.
 
@@ -195,7 +199,11 @@ def prune(
     folder: Dir,
     older_than: Annotated[
         float | None,
-        typer.Option("--older-than", min=0.0, help="Remove visits older than this number of days."),
+        typer.Option(
+            "--older-than",
+            min=0.0,
+            help="Remove visits older than this number of days, to the hour.",
+        ),
     ] = None,
     keep_mib: Annotated[
         float | None,

@@ -69,6 +69,10 @@ NetworkArgument = Annotated[
         help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file."
     ),
 ]
+NetworkOption = Annotated[
+    str | None,
+    typer.Option("--network", help="The network, spelled as for levywalk fleet init."),
+]
 KillOption = Annotated[
     Faults,
     typer.Option(
@@ -158,6 +162,7 @@ SignedOption = Annotated[bool, typer.Option("--signed", help="Sign every hand-of
 def simulate(
     sources: SourceOptions,
     network: NetworkArgument = None,
+    network_option: NetworkOption = None,
     data: Data = "heterogeneous",
     important: Important = None,
     design: DesignText = "mhlj",
@@ -210,6 +215,11 @@ def simulate(
     from levywalk.fleet.simulate.virtual_tokens import VirtualTokens
     from levywalk.problem.problem import MODEL_TYPES
 
+    if network is not None and network_option is not None:
+        raise InvalidParameter(
+            f"the network must be given once, got {network} and --network {network_option}"
+        )
+    network = network_option if network is None else network
     if network is None:
         raise InvalidParameter(
             "levywalk fleet simulate needs a network, such as ring:30; --help has examples"

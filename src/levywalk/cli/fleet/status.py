@@ -11,6 +11,7 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_watched_fleet
+from levywalk.fleet.operate.status_text import said_diverged, said_lost, said_memory_starts
 from levywalk.json_values import finite
 from levywalk.printable import printable_values
 
@@ -22,6 +23,7 @@ class ShownState(StrEnum):
     """What the table says of a node."""
 
     UP = "up"
+    FENCED = "fenced"
     DOWN = "down"
     SILENT = "does not answer"
     UNREACHED = "not reached"
@@ -135,10 +137,12 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = _counted(found)
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *_forgot(found), *found["waits"]))
+    waits = "".join(
+        f"; {wait}" for wait in (*said_diverged(found), *said_memory_starts(found), *found["waits"])
+    )
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
-        f"{_lost(found)} lost"
+        f"{said_lost(found)} lost"
     )
     return f"{where}; {far}; {nodes}{waits}"
 
@@ -159,41 +163,6 @@ def _counted(found: dict[str, Any]) -> str:
     silent = len(found.get("nodes_unreached", ()))
     more = f", {silent} not reached" if silent else ""
     return f"{found['nodes_up']} up, {found['nodes_down']} down{more}"
-
-
-def _lost(found: dict[str, Any], what: str = "") -> str:
-    """Return how many updates are lost: a number, a range, or a lower bound."""
-    if found["holder"] is None and found["stopped"]:
-        return "an unknown number of updates"
-    low, high = found["lost_updates"], found["lost_updates_at_most"]
-    if high is None:
-        return f"at least {low:,}{what}"
-    if high > low:
-        return f"{low:,} to {high:,}{what}"
-    return f"{low:,}{what[:-1] if low == 1 else what}" if low else f"no{what}"
-
-
-def _diverged(found: dict[str, Any]) -> list[str]:
-    """Return that the model has diverged, or nothing."""
-    at = found["diverged_at"]
-    if at is None:
-        return []
-    return [
-        f"the model has diverged: update {at:,} would have overflowed; the model keeps its last "
-        "finite value, and further updates change nothing"
-    ]
-
-
-def _forgot(found: dict[str, Any]) -> list[str]:
-    """Return that the method's memory has started again, with the last reason, or nothing."""
-    if not found["memory_starts"]:
-        return []
-    last = found["memory_starts"][-1]
-    whose = "" if last["node"] is None else f" (node {last['node']})"
-    return [
-        f"the memory of the method has started again, the last time before update "
-        f"{last['step'] + 1:,}: {last['why']}{whose}"
-    ]
 
 
 def _called(found: dict[str, Any], node: int) -> str:
@@ -229,7 +198,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
         )
         facts.add_row("" if "tokens" in found else "walk", bar)
         if "tokens" in found:
-            facts.add_row("", f"epoch {one['epoch']}, {_lost(one, ' updates')} lost")
+            facts.add_row("", f"epoch {one['epoch']}, {said_lost(one, ' updates')} lost")
     facts.add_row(
         "hand-offs",
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
@@ -241,15 +210,17 @@ def picture(found: dict[str, Any]) -> RenderableType:
     for name, value in found["metrics"].items():
         facts.add_row(Text(name), f"{value:.4g}")
     if "tokens" not in found:
-        facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
+        facts.add_row("epoch", f"{found['epoch']}, {said_lost(found, ' updates')} lost")
     facts.add_row("nodes", _counted(found))
     facts.add_row("", strip)
     legend = "● holds  ◆ guards  · runs  ‖ does not answer  ✗ down"
     unreached = "  ? not reached" if "?" in strip.plain else ""
     facts.add_row("", Text(legend + unreached, style="dim"))
     said = [(f"token {one['token']}: " if "tokens" in found else "", one) for one in walks]
-    waits = [Text(f"✗ {who}{what}", style="red") for who, one in said for what in _diverged(one)]
-    forgot = [f"{who}{what}" for who, one in said for what in _forgot(one)]
+    waits = [
+        Text(f"✗ {who}{what}", style="red") for who, one in said for what in said_diverged(one)
+    ]
+    forgot = [f"{who}{what}" for who, one in said for what in said_memory_starts(one)]
     waits += [
         Text(f"! {what}", style="yellow")
         for what in (*forgot, *found["waits"], *found.get("warnings", ()))
@@ -308,6 +279,7 @@ def _states(node: dict[str, Any], revoked: Collection[int]) -> list[str]:
     """Return all that the table says about the state of a node, with its role."""
     return [
         _reached(node),
+        *([ShownState.FENCED] if node["fenced"] else []),
         *([ShownState.REVOKED] if node["id"] in revoked else []),
         *([node["role"]] if node["role"] else []),
         *([ShownState.LEAVING] if node["leaving"] else []),
@@ -338,11 +310,17 @@ def _table(found: dict[str, Any]) -> RenderableType:
             ", ".join(_states(node, found.get("revoked", ()))),
             str(node["epoch"]),
             node["step"] if isinstance(node["step"], str) else _number(node["step"]),
-            f"{node['edges_up']} of {len(node['edges'])}",
+            _edges(node),
             *_loss_or_spent(node),
             *(_if(node["metrics"].get(name), "{:.4g}") or "–" for name in measured),
         )
     return table
+
+
+def _edges(node: dict[str, Any]) -> str:
+    """Return how many of a node's edges are up; of one that takes no part its disk cannot tell."""
+    takes_part = node["up"] and not node["fenced"]
+    return f"{node['edges_up']} of {len(node['edges'])}" if takes_part else "–"
 
 
 def _number(step: int | None) -> str:

@@ -310,16 +310,28 @@ def whole_walks(
     """Check the walks of all tokens as a whole, and what they have spent together, from the status
     of each; ``at`` is the fleet's folder as it must be typed.
     """
-    yield from by_token(_whole_walk(one, at) for one in found)
+    yield from by_token(_whole_walk(one, at, manifest.nodes) for one in found)
     told = joint_status(found, manifest)["privacy"]
     if told is not None:
         yield from _privacy(told)
 
 
-def _whole_walk(status: dict[str, Any], at: str) -> Iterator[Finding]:
+def _stands_still(status: dict[str, Any], nodes: int) -> bool:
+    """Return whether a walk has begun and is not over, and all its nodes are here and down."""
+    here = status["nodes_down"] >= nodes
+    return here and status["holder"] is not None and not status["finished"]
+
+
+def _whole_walk(status: dict[str, Any], at: str, nodes: int) -> Iterator[Finding]:
     if status["stopped"] is not None:
         what, _, remedy = status["stopped"].partition("; do: ")
         yield Finding(FindingLevel.PROBLEM, what, remedy)
+    elif _stands_still(status, nodes):
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"the walk stands still after {count(status['step'], 'update')}: no node runs",
+            f"levywalk fleet up {at}",
+        )
     for v in status["revoked"]:
         row = next((one for one in status["nodes"] if one["id"] == v), None)
         if row is not None and row["up"]:
@@ -422,9 +434,11 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
             f"find out who has its keys; levywalk fleet rejoin {at} {liar} lets it in again, "
             "without its disk",
         )
-    if one.waits_to_act(at) is None and about["waits"]:
-        remedy = (
+    waits = one.waits_for_others(at)
+    if waits is not None:
+        what, _, remedy = waits.partition("; do: ")
+        usual = (
             f"levywalk fleet up {at}; if that node will never come back, "
             f"levywalk fleet gone {at} NODE"
         )
-        yield Finding(FindingLevel.PROBLEM, f"node {one.id} {about['waits']}", remedy)
+        yield Finding(FindingLevel.PROBLEM, what, remedy or usual)

@@ -9,6 +9,7 @@ same, except for what is only in memory: the rate, the loss, and what the node w
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
@@ -25,7 +26,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Began, Disk, Known, NewGeneration, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime import control
-from levywalk.fleet.runtime.node_status import describe, running
+from levywalk.fleet.runtime.node_status import UNRESPONSIVE, describe, running
 from levywalk.fleet.runtime.own_disk import read_disk
 from levywalk.fleet.runtime.spending import fleet_spending, spending_of
 from levywalk.fleet.setup.manifest import Manifest
@@ -40,6 +41,14 @@ _REMEDY = {
     "revoke {at} NODE shuts it out",
     False: "do: levywalk fleet up {at}",
 }
+# Why a node waits after an error, and what helps.
+_OUT_OF_ORDER = {
+    "disk full": "make room on the disk of its state folder; it continues by itself",
+    "no file descriptors": "raise the limit of open files (ulimit -n) and restart it, or wait: it "
+    "tries again by itself",
+    "fault": "levywalk fleet logs {at} --node {node} says what has failed; it tries again itself",
+}
+_ASKED = re.compile(r", node (\d+), which is connected")
 NOTHING_KNOWN = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
 
 
@@ -89,7 +98,25 @@ class NodeView(NamedTuple):
                 f"node {self.id} {self.about['waits']}; do: levywalk fleet up {at}, or levywalk "
                 f"fleet gone {at} {awaited[0]} if it will never come back"
             )
+        if self.answers and self.about["waits"] in _OUT_OF_ORDER:  # after an error
+            remedy = _OUT_OF_ORDER[self.about["waits"]].format(at=at, node=self.id)
+            return f"node {self.id} waits, {self.about['waits']}; do: {remedy}"
         return None
+
+    def waits_for_others(self, at: str) -> str | None:
+        """Return for which other node it waits with the model, and what to type if that is not
+        clear; None if it waits for none, or does not act itself.
+        """
+        if not self.answers or not self.about["waits"] or self.waits_to_act(at) is not None:
+            return None
+        said, silent, _ = f"node {self.id} {self.about['waits']}".partition(UNRESPONSIVE)
+        asked = _ASKED.search(said)
+        if not silent or asked is None:
+            return said + silent
+        return (
+            f"{said}; do: levywalk fleet logs {at} --node {asked[1]}, and if its owner cannot "
+            f"help, levywalk fleet revoke {at} {asked[1]}"
+        )
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -184,7 +211,7 @@ def fleet_status(
         "lost_updates": lost.certain,
         "lost_updates_at_most": lost.at_most,
         "memory_starts": _memory_starts(views, epoch),
-        "hops_per_second": None if not rates or finals else median(rates),
+        "hops_per_second": None if not rates or finals or dead is not None else median(rates),
         "loss": mean_of(losses) if losses else None,
         "loss_is_infinite": not all(map(math.isfinite, losses)),
         "metrics": mean_metrics([one.metrics for one in views]),
@@ -358,8 +385,8 @@ def _waits(
     for one in views:
         if one.error is not None:
             yield f"node {one.id}'s disk cannot be read: {one.error}"
-        if one.answers and one.about["waits"] and one.waits_to_act(at) is None:
-            yield f"node {one.id} {one.about['waits']}"
+        if (found := one.waits_for_others(at)) is not None:
+            yield found
     for one in views:
         if one.unreached is not None:
             yield f"node {one.id} has not answered, so this does not include it: {one.unreached}"

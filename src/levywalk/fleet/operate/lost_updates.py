@@ -9,7 +9,7 @@ base of the next epoch are lost. In other epochs all updates are lost.
 As long as no disk of the fleet was lost and all can be read, this count is exact. Otherwise, what
 the last holder of an epoch did is known from its own disk alone. If that disk is lost, it may have
 made up to K updates more, and the one in progress. Of a lineage that was revived by the operator
-not even that is known.
+not even that is known, nor of one that may have been, because no disk tells how it was opened.
 """
 
 from __future__ import annotations
@@ -65,7 +65,16 @@ class _Evidence:
             self.tops.setdefault(epoch, first)
         self.bases.pop(FIRST, None)
         self.tops.pop(FIRST, None)
+        links = {
+            Epoch(*one.about["epoch"]): opened
+            for one in views
+            if (opened := one.about.get("opened")) is not None
+            and opened["parent"] < one.about["epoch"]
+        }
+        self.parents = {epoch: Epoch(*opened["parent"]) for epoch, opened in links.items()}
+        self.parents |= {epoch: line.parent for epoch, line in self.began.items()}
         self.revived = {line.by for line in archived if line.what == REVIVED}
+        self.revived |= {epoch for epoch, opened in links.items() if opened["revived"]}
         # Epochs whose last holder's disk tells how far it came, or whose holder began the next one.
         self.whole = {line.token.epoch for line in archived if line.what in _HOLDERS}
         for one in views:
@@ -75,12 +84,18 @@ class _Evidence:
             self.whole |= one.continued
 
     def parent(self, epoch: Epoch) -> Epoch:
-        """Return the parent of an epoch; if it is not logged, the highest one with a lower
+        """Return the parent of an epoch; if no disk names it, the highest one with a lower
         counter.
         """
-        if epoch in self.began:
-            return self.began[epoch].parent
+        if epoch in self.parents:
+            return self.parents[epoch]
         return max((other for other in self.bases if other.counter < epoch.counter), default=FIRST)
+
+    def bounds(self, epoch: Epoch) -> bool:
+        """Return whether the holder before an epoch made at most K updates and the one in progress
+        that no disk knows: not if the operator has revived a copy, or perhaps has.
+        """
+        return epoch in self.parents and epoch not in self.revived
 
 
 def all_disks_are_here(views: Iterable[NodeView]) -> bool:
@@ -120,7 +135,7 @@ def lost_updates(
         return LostUpdates(0, 0)  # the walk has not begun
     views = list(views)
     found = _Evidence(views, winner, base)
-    bases, tops = found.bases, found.tops
+    bases, tops, bounds = found.bases, found.tops, found.bounds
     for epoch in bases:
         parent = found.parent(epoch)
         if parent in tops and epoch not in found.revived:
@@ -129,18 +144,22 @@ def lost_updates(
     unknown: int | None = 0  # updates that may be lost as well
     epoch, end = winner, bases[winner]
     while (parent := found.parent(epoch)) != FIRST:
+        opened = epoch  # after the parent, or after what is left of its parents
         if parent not in bases:  # all disks that knew it are lost: go on with the next one below
-            unknown = None if unknown is None else unknown + renew_after + 1
-            below = max((other for other in bases if other < parent), default=FIRST)
-            if below == FIRST:
+            unknown = unknown + renew_after + 1 if unknown is not None and bounds(epoch) else None
+            opened = parent
+            parent = max((other for other in bases if other < opened), default=FIRST)
+            if parent == FIRST:
+                unknown = unknown if opened.counter == 0 else None
                 break
-            ends[below] = max(bases[below], min(tops[below], end))
-            parent = below
+            ends[parent] = max(bases[parent], min(tops[parent], end))
         else:
             ends[parent] = end
+        if opened not in found.parents and parent.counter < opened.counter - 1:
+            unknown = None  # epochs between them may be forgotten as well
         counted = max(0, tops[parent] - max(bases[parent], ends[parent]))
         if parent not in found.whole:
-            if epoch in found.revived or unknown is None:
+            if unknown is None or not bounds(opened):
                 unknown = None
             else:
                 unknown += max(0, renew_after + 1 - counted)

@@ -189,7 +189,11 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     published, problem = fleet.published, fleet.problem
     kept = [found for _, found in sorted(chain.visits.items()) if found[1].model is not None]
     if not kept:
-        raise InvalidParameter("logs must contain at least one model; no line has one")
+        raise InvalidParameter(
+            "logs must contain at least one model, and no line has one: those with a model were "
+            "pruned, or their disks are lost. The walk records one every "
+            f"{published.record_every:,} updates and at its end: try again after that"
+        )
     node, last = kept[-1]
     lines = [line for _, line in kept]
     walk = np.full((1, last.step), -1, np.int32)

@@ -132,6 +132,7 @@ _STATUS: dict[str, Check] = {
     "leaving": _flag,
     "liars": _by_node(_epoch),
     "revoked": _list(_count),
+    "opened": _or_none(_table(parent=_epoch, revived=_flag)),
     "size": _or_none(_list(_count)),
     "fenced": _or_none(_text),
     "state_folders": _or_none(_table(own=_text, seen=_by_node(_list(_text)))),

@@ -83,6 +83,8 @@ def stopped(
             f"do: levywalk fleet up {at}"
         )
     if able:
+        if waits and "; do: " in waits[0]:  # it says itself what helps
+            return f"{said}, because {waits[0]}"
         because = f"because {waits[0]}" if waits else f"although node {short(able)} has the model"
         return (
             f"{said}, {because}; do: levywalk fleet up {at}, and levywalk fleet gone {at} NODE for "

@@ -12,10 +12,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from levywalk.fleet.protocol.links import LinkKind, Opening
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.starts import Starts
 from levywalk.fleet.protocol.token import Token
+
+# What a node adds, which does not know the fleet's folder, if it waits for one that is connected.
+UNRESPONSIVE = ": look at its log; if its owner cannot help, levywalk fleet revoke"
 
 
 def describe(disk: Disk) -> dict[str, Any]:
@@ -31,6 +35,7 @@ def describe(disk: Disk) -> dict[str, Any]:
     return {
         "epoch": list(disk.known.epoch),
         "base": disk.known.base,
+        "opened": None if disk.known.link is None else _opened(disk.known.link.opening),
         "held": None if disk.held is None else _held(disk.held),
         "guarded": None if disk.guarded is None else _guarded(disk.guarded),
         "final": None if disk.final is None else _token(disk.final),
@@ -50,6 +55,11 @@ def describe(disk: Disk) -> dict[str, Any]:
             str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())
         },
     }
+
+
+def _opened(opening: Opening) -> dict[str, Any]:
+    """Return how the epoch was opened: after which one, and whether the operator revived a copy."""
+    return {"parent": list(opening.parent), "revived": opening.kind == LinkKind.REVIVED}
 
 
 def _state_folders(starts: Starts) -> dict[str, Any]:
@@ -124,8 +134,7 @@ def waits_for(
         if unresponsive is not None and node == unresponsive[0]:
             return (
                 f"waits for {what}, node {node}, which is connected and has not answered for "
-                f"{unresponsive[1]:.0f} s: look at its log; if its owner cannot help, levywalk "
-                "fleet revoke"
+                f"{unresponsive[1]:.0f} s{UNRESPONSIVE}"
             )
     silent = sorted(set(asked) - connected)
     if silent:

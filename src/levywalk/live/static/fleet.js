@@ -39,26 +39,31 @@ const FleetView = (() => {
     const lost = now.nodes.filter((one) => one.unreached !== null), down = now.nodes.filter((one) => !one.up && one.unreached === null), silent = now.nodes.filter((one) => one.up && !one.answers);
     const list = (rows) => rows.slice(0, 5).map((one) => called(one.id)).join(", ") + (rows.length > 5 ? ", …" : "");
     const parts = [];
-    if (now.holder === null) parts.push("The walk has not started.");
+    const fenced = now.nodes.filter((one) => one.fenced);
+    if (now.stopped !== null) parts.push("The walk has stopped.");
+    if (now.diverged_at !== null) parts.push("The model has diverged.");
+    if (now.holder === null) parts.push(now.stopped === null ? "The walk has not started." : "The model is lost: no node can continue.");
     else if (now.finished) parts.push(`The walk is over; it ended at node ${called(now.holder)}.`);
     else parts.push(`The model is at node ${called(now.holder)}${now.guardian === null ? "" : `; node ${called(now.guardian)} guards a copy`}.`);
     if (down.length) parts.push(`${down.length === 1 ? "Node" : "Nodes"} ${list(down)} ${down.length === 1 ? "does" : "do"} not run.`);
     else if (!lost.length) parts.push(`All ${now.nodes.length} nodes run.`);
     if (lost.length) parts.push(`${lost.length === 1 ? "Node" : "Nodes"} ${list(lost)} could not be reached.`);
     if (silent.length) parts.push(`${silent.length === 1 ? "Node" : "Nodes"} ${list(silent)} ${silent.length === 1 ? "does" : "do"} not answer.`);
+    if (fenced.length) parts.push(`${fenced.length === 1 ? "Node" : "Nodes"} ${list(fenced)} ${fenced.length === 1 ? "is" : "are"} fenced.`);
     return parts.join(" ");
   }
   function say() {
     const text = sentenceOf();
     if ($("sentence").textContent !== text) $("sentence").textContent = text;
-    $("state").classList.toggle("trapped", (now.nodes_down > 0 || now.nodes_unreached.length > 0) && !now.finished);
+    const wrong = now.stopped !== null || now.diverged_at !== null || now.nodes.some((one) => one.fenced);
+    $("state").classList.toggle("trapped", wrong || ((now.nodes_down > 0 || now.nodes_unreached.length > 0) && !now.finished));
     $("picture").setAttribute("aria-label", `The fleet on ${network.name}. ${text}`);
     $("waits").replaceChildren();
     for (const wait of now.waits) make("li", $("waits"), {}, wait);
     const rows = [
       ["updates", `${whole(now.step)} of ${whole(now.steps)}`], ["transfers", whole(now.transfers)], ["epoch", whole(now.epoch)],
-      ["lost updates", whole(now.lost_updates)], ["hand-offs a second", now.rate === null ? "–" : String(+now.rate.toPrecision(3))],
-      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, value === null ? "not finite" : number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not${now.nodes_unreached.length ? `, ${now.nodes_unreached.length} not reached` : ""}`],
+      ["lost", now.lost_updates], ["hand-offs a second", now.rate === null ? "–" : String(+now.rate.toPrecision(3))],
+      ["loss", now.loss_is_infinite ? "infinite" : number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, value === null ? "not finite" : number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not${now.nodes_unreached.length ? `, ${now.nodes_unreached.length} not reached` : ""}`],
     ];
     $("numbers").replaceChildren();
     for (const [name, value] of rows) { make("dt", $("numbers"), {}, name); make("dd", $("numbers"), {}, value); }
@@ -89,10 +94,10 @@ const FleetView = (() => {
     for (const one of now.nodes) {
       const v = one.id, a = x(v), b = y(v), holds = v === now.holder, guards = v === now.guardian;
       pen.beginPath(); pen.arc(a, b, r, 0, 2 * Math.PI);
-      pen.fillStyle = !one.up ? look.paper : holds ? look.designs[1] : look.designs[2];
+      pen.fillStyle = !one.up || one.fenced ? look.paper : holds ? look.designs[1] : look.designs[2];
       pen.globalAlpha = one.up && !one.answers ? 0.4 : 1;
       pen.fill(); pen.globalAlpha = 1;
-      if (!one.up) {
+      if (!one.up || one.fenced) {
         pen.strokeStyle = alarm; pen.lineWidth = 2.4 * k; pen.setLineDash([4 * k, 3 * k]); pen.stroke(); pen.setLineDash([]);
       }
       if (!one.up && one.unreached === null) {
@@ -103,7 +108,7 @@ const FleetView = (() => {
         pen.beginPath(); pen.arc(a, b, r + 5 * k, 0, 2 * Math.PI); pen.stroke();
       }
       if (network.n <= 150) {
-        pen.fillStyle = one.up ? look.paper : look.ink;
+        pen.fillStyle = one.up && !one.fenced ? look.paper : look.ink;
         pen.fillText(String(v), one.up ? a : a + 1.75 * r, one.up ? b : b - 1.2 * r);
       }
     }
