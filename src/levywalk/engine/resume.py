@@ -36,7 +36,7 @@ from levywalk.engine.prepare import Job
 from levywalk.engine.resume_checks import contradiction
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
-from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
+from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, known_optimum
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__, source_digest
@@ -434,7 +434,7 @@ def _problem_fingerprint(problem: Problem) -> str:
         np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)
     ).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)
-    optimum = optimum_of(problem)
+    optimum = known_optimum(problem)
     return _digest(
         type(problem).__qualname__,
         np.asarray(problem.smoothness, dtype=np.float64),

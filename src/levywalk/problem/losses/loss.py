@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.contracts import APART_LOSS, shortcut
 from levywalk.errors import InvalidParameter
 
 CURVATURE_STEP = 1e-5  # of differences of slopes, relative to 1 + |z|
@@ -116,20 +117,20 @@ def check_loss(loss: Any) -> Loss:
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
     """Return the loss's compiled slope, or None.
 
-    It is None if a subclass has overridden `slope` without its own compiled twin.
+    It is None if a subclass or the object has another `slope` without its own compiled twin.
     """
-    return _twin(loss, "slope", "compiled")
+    made_by = shortcut(loss, "compiled", "curvature", *APART_LOSS)
+    return None if made_by is None else made_by()
 
 
 def compiled_curvature(loss: Loss) -> Callable[..., Any] | None:
     """Return the loss's compiled curvature, or None.
 
-    It is None if a subclass has overridden `slope` or `curvature` without its own compiled twin.
+    It is None if a subclass or the object has another `slope` or `curvature` without its own
+    compiled twin.
     """
-    for method in ("slope", "curvature"):
-        if _twin(loss, method, "compiled_curvature") is None:
-            return None
-    return loss.compiled_curvature()
+    made_by = shortcut(loss, "compiled_curvature", *APART_LOSS)
+    return None if made_by is None else made_by()
 
 
 def states_curvature(loss: Loss) -> bool:
@@ -141,19 +142,12 @@ def states_curvature(loss: Loss) -> bool:
     >>> states_curvature(lw.losses.huber())
     True
     """
+    own = getattr(loss, "__dict__", {})
+    if "curvature" in own or "slope" in own:
+        return "curvature" in own
     for base in type(loss).__mro__:
         if "curvature" in vars(base):
             return base is not Loss
         if "slope" in vars(base):
             return False
     return False
-
-
-def _twin(loss: Loss, method: str, compiled: str) -> Callable[..., Any] | None:
-    for base in type(loss).__mro__:
-        if compiled in vars(base):
-            found: Callable[..., Any] | None = getattr(loss, compiled)()
-            return found
-        if method in vars(base):
-            return None
-    return None
