@@ -32,6 +32,7 @@ from levywalk.archives import array_header, fill
 from levywalk.arrays import AnyArray
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.engine.bind import BoundPhase
+from levywalk.engine.own_code import own_code
 from levywalk.engine.prepare import Job
 from levywalk.engine.resume_checks import contradiction
 from levywalk.engine.run_state import RunRecord, RunState
@@ -275,6 +276,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
     results.
     """
     plan = job.run_plan
+    own = own_code(plan.update, *[phase.bound.walk for phase in plan.phases])
     return {
         "levywalk version": __version__,
         "version of the draws": DRAWS_VERSION,
@@ -294,6 +296,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
             ],
         ),
         "update": _described(plan.update),
+        **({} if own is None else {"code of your own methods": _DIGEST + own}),
         "backend": job.backend,
         "seed": seed,
         "purpose": "tuning" if job.tuning else "run",
