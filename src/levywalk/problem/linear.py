@@ -20,7 +20,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.fingerprint import fingerprint_of
-from levywalk.problem.losses import Loss, SquaredErrors, check_loss
+from levywalk.problem.losses import Loss, SquaredErrors, check_loss, check_own_loss
 from levywalk.problem.problem import IDLE, MODEL_TYPES, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse
@@ -126,6 +126,7 @@ class GeneralizedLinear:
         self.n_samples = int(clean.shape[0])
         several = isinstance(self.sample_loss, SquaredErrors)  # has a column for each output
         values = self.sample_loss.clean_targets(clean_targets(targets, self.n_samples, several))
+        check_own_loss(self.sample_loss, values)
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.l1 = checks.real("l1", l1, "at least 0", low=0.0)
         self.features: Any = frozen(clean)

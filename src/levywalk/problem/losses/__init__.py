@@ -8,6 +8,7 @@ from levywalk.problem.losses.logistic import LogisticLoss
 from levywalk.problem.losses.loss import (
     Loss,
     check_loss,
+    check_own_loss,
     compiled_curvature,
     compiled_slope,
     states_curvature,
@@ -29,6 +30,7 @@ __all__ = [
     "SquaredErrors",
     "SquaredHingeLoss",
     "check_loss",
+    "check_own_loss",
     "compiled_curvature",
     "compiled_slope",
     "huber",

@@ -5,6 +5,7 @@ A generalised linear problem is data and a loss.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +14,11 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.contracts import APART_LOSS, shortcut
-from levywalk.errors import InvalidParameter
+from levywalk.errors import DataWarning, InvalidParameter
 
 CURVATURE_STEP = 1e-5  # of differences of slopes, relative to 1 + |z|
+_OFFSETS = np.array([-1.31, -0.43, 0.27, 0.89])  # of predictions from targets, in `check_own_loss`
+_ROUGH = 1e-3  # how far differences may be from what a loss says
 
 
 class Loss(ABC):
@@ -112,6 +115,49 @@ def check_loss(loss: Any) -> Loss:
             "it"
         )
     return loss
+
+
+def check_own_loss(loss: Loss, targets: Floats) -> None:
+    """Check a user's own loss with one output on some targets: shapes, slope and curvature_max.
+
+    A slope that is not the derivative of the value, or a curvature above the stated bound, may be
+    meant, and is a warning.
+    """
+    if type(loss).__module__.partition(".")[0] == "levywalk" or loss.n_outputs != 1:
+        return
+    name = type(loss).__name__
+    y = np.repeat(targets[: len(_OFFSETS)], len(_OFFSETS))
+    z = np.clip(y, -3.0, 3.0) + np.tile(_OFFSETS, len(y) // len(_OFFSETS))
+    step = CURVATURE_STEP
+    with np.errstate(all="ignore"):
+        for method, found in (("value", loss.value(z, y)), ("slope", loss.slope(z, y))):
+            if np.shape(found) != z.shape:
+                raise InvalidParameter(
+                    f"{method} of {name} must return one number per sample, of shape {z.shape}, "
+                    f"got {np.shape(found) or repr(found):.80}"
+                )
+        slope = loss.slope(z, y)
+        rise = (loss.value(z + step, y) - loss.value(z - step, y)) / (2.0 * step)
+        bend = (loss.slope(z + step, y) - loss.slope(z - step, y)) / (2.0 * step)
+        wrong = np.abs(rise - slope) > _ROUGH * (1.0 + np.abs(rise) + np.abs(slope))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        warnings.warn(
+            f"slope of {name} is not the derivative of its value: at z = {z[i]:.3g}, y = "
+            f"{y[i]:.3g} it is {slope[i]:.6g}, and differences of values give {rise[i]:.6g}; correct one of "
+            "them, or losses and the optimum do not belong together",
+            DataWarning,
+            stacklevel=4,
+        )
+    if (bend > loss.curvature_max * (1.0 + _ROUGH) + _ROUGH).any():
+        i = int(np.nanargmax(bend))
+        warnings.warn(
+            f"curvature_max of {name} is {loss.curvature_max:.6g}, but the second derivative at "
+            f"z = {z[i]:.3g}, y = {y[i]:.3g} is {bend[i]:.6g}; raise it, or step sizes and bounds "
+            "are too large",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
