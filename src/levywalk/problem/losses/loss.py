@@ -144,8 +144,8 @@ def check_own_loss(loss: Loss, targets: Floats) -> None:
         i = int(np.argmax(wrong))
         warnings.warn(
             f"slope of {name} is not the derivative of its value: at z = {z[i]:.3g}, y = "
-            f"{y[i]:.3g} it is {slope[i]:.6g}, and differences of values give {rise[i]:.6g}; correct one of "
-            "them, or losses and the optimum do not belong together",
+            f"{y[i]:.3g} it is {slope[i]:.6g}, and differences of values give {rise[i]:.6g}; "
+            "correct one of them, or losses and the optimum do not belong together",
             DataWarning,
             stacklevel=4,
         )
