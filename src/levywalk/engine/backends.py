@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from levywalk.contracts import APART_UPDATE, APART_WALK, keeps, shortcut
+from levywalk.contracts import APART_UPDATE, APART_WALK, keeps
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.memory import Number, PerNode
@@ -23,7 +23,7 @@ from levywalk.problem import (
     is_squared,
 )
 from levywalk.problem.differentiable import DifferentiableProblem
-from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
+from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope, made_twin
 from levywalk.updates import Sag, Saga, Sgd, Update
 from levywalk.walks import Walk, is_plain_design, is_plain_in_pieces
 
@@ -218,25 +218,21 @@ def is_plain_sgd(update: Update) -> bool:
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:
     """Return an update's compiled twin, or None if a subclass overrides what it stands for."""
-    return _twin(shortcut(update, "compiled", *APART_UPDATE))
+    return made_twin(update, "compiled", *APART_UPDATE)
 
 
 def linear_update(update: Update) -> Callable[..., Any] | None:
     """Return an update's twin that is given samples, or None, as `compiled_update` does."""
-    return _twin(shortcut(update, "compiled_linear", *APART_UPDATE))
+    return made_twin(update, "compiled_linear", *APART_UPDATE)
 
 
 def samples_update(update: Update, problem: GeneralizedLinear) -> Callable[..., Any] | None:
     """Return an update's twin that is given samples, for the number of outputs of the loss."""
     if problem.sample_loss.n_outputs == 1:
         return linear_update(update)
-    return _twin(shortcut(update, "compiled_several", *APART_UPDATE))
+    return made_twin(update, "compiled_several", *APART_UPDATE)
 
 
 def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
     """Return a walk's compiled twin, or None if a subclass overrides what it stands for."""
-    return _twin(shortcut(walk, "compiled", *APART_WALK))
-
-
-def _twin(made_by: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    return None if made_by is None else made_by()
+    return made_twin(walk, "compiled", *APART_WALK)

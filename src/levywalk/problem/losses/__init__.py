@@ -11,6 +11,7 @@ from levywalk.problem.losses.loss import (
     check_own_loss,
     compiled_curvature,
     compiled_slope,
+    made_twin,
     states_curvature,
 )
 from levywalk.problem.losses.poisson import PoissonLoss
@@ -36,6 +37,7 @@ __all__ = [
     "huber",
     "least_squares",
     "logistic",
+    "made_twin",
     "poisson",
     "quantile",
     "softmax",

@@ -160,13 +160,24 @@ def check_own_loss(loss: Loss, targets: Floats) -> None:
         )
 
 
+def made_twin(value: Any, name: str, *apart: str) -> Callable[..., Any] | None:
+    """Return the compiled twin that a method makes, or None if it does not hold for the object."""
+    made_by = shortcut(value, name, *apart)
+    twin = None if made_by is None else made_by()
+    if twin is not None and (not callable(twin) or getattr(twin, "__name__", "") == "<lambda>"):
+        raise InvalidParameter(
+            f"{name} of {type(value).__name__} must return a function with the decorator "
+            f"numba.njit, or None, got {twin!r:.80}"
+        )
+    return twin
+
+
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
     """Return the loss's compiled slope, or None.
 
     It is None if a subclass or the object has another `slope` without its own compiled twin.
     """
-    made_by = shortcut(loss, "compiled", "curvature", *APART_LOSS)
-    return None if made_by is None else made_by()
+    return made_twin(loss, "compiled", "curvature", *APART_LOSS)
 
 
 def compiled_curvature(loss: Loss) -> Callable[..., Any] | None:
@@ -175,8 +186,7 @@ def compiled_curvature(loss: Loss) -> Callable[..., Any] | None:
     It is None if a subclass or the object has another `slope` or `curvature` without its own
     compiled twin.
     """
-    made_by = shortcut(loss, "compiled_curvature", *APART_LOSS)
-    return None if made_by is None else made_by()
+    return made_twin(loss, "compiled_curvature", *APART_LOSS)
 
 
 def states_curvature(loss: Loss) -> bool:
