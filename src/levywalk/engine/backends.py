@@ -23,7 +23,8 @@ from levywalk.problem import (
     is_squared,
 )
 from levywalk.problem.differentiable import DifferentiableProblem
-from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope, made_twin
+from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
+from levywalk.problem.losses.loss import made_twin
 from levywalk.updates import Sag, Saga, Sgd, Update
 from levywalk.walks import Walk, is_plain_design, is_plain_in_pieces
 

@@ -24,10 +24,8 @@ def own_code(*methods: Walk | Update) -> str | None:
     Examples
     --------
     >>> import levywalk as lw
-    >>> class Mine(lw.Sgd):
-    ...     pass
-    >>> own_code(lw.mhlj(), lw.sgd()), len(own_code(lw.mhlj(), Mine()))
-    (None, 16)
+    >>> own_code(lw.mhlj(), lw.sgd()) is None
+    True
     """
     parts = sorted({part for method in methods for part in _parts(method)})
     if not parts:

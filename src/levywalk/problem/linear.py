@@ -20,7 +20,8 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.fingerprint import fingerprint_of
-from levywalk.problem.losses import Loss, SquaredErrors, check_loss, check_own_loss
+from levywalk.problem.losses import Loss, SquaredErrors, check_loss
+from levywalk.problem.losses.loss import check_own_loss
 from levywalk.problem.problem import IDLE, MODEL_TYPES, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse

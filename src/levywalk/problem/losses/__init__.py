@@ -8,10 +8,8 @@ from levywalk.problem.losses.logistic import LogisticLoss
 from levywalk.problem.losses.loss import (
     Loss,
     check_loss,
-    check_own_loss,
     compiled_curvature,
     compiled_slope,
-    made_twin,
     states_curvature,
 )
 from levywalk.problem.losses.poisson import PoissonLoss
@@ -31,13 +29,11 @@ __all__ = [
     "SquaredErrors",
     "SquaredHingeLoss",
     "check_loss",
-    "check_own_loss",
     "compiled_curvature",
     "compiled_slope",
     "huber",
     "least_squares",
     "logistic",
-    "made_twin",
     "poisson",
     "quantile",
     "softmax",
