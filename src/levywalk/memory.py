@@ -252,7 +252,10 @@ class Slots(MutableMapping[str, Any]):
             raise InvalidParameter(
                 f"memory {name!r} has the shape {array.shape}, got {np.shape(value)}"
             )
-        array[...] = value
+        if array.dtype.kind == "f":
+            array[...] = value
+        else:
+            _assign_whole(array, name, value)
 
     def __delitem__(self, name: str) -> None:
         raise InvalidParameter(f"memory {name!r} cannot be deleted: it is declared")
@@ -262,6 +265,25 @@ class Slots(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.arrays)
+
+
+def _assign_whole(array: AnyArray, name: str, value: Any) -> None:
+    """Assign to an entry of integers or booleans; refuse what it would cut off, such as 0.5."""
+    given = np.asarray(value)
+    if given.dtype == array.dtype:
+        array[...] = given
+        return
+    try:
+        with np.errstate(invalid="ignore"):
+            stored = given.real.astype(array.dtype)
+    except (TypeError, ValueError, OverflowError):
+        stored = None
+    if stored is None or not np.array_equal(stored, given):
+        raise InvalidParameter(
+            f"memory {name!r} is declared as {array.dtype}, which cannot hold {value!r:.80}; "
+            "declare it with dtype=np.float64, or with a larger integer type"
+        )
+    array[...] = stored
 
 
 @dataclass(slots=True)

@@ -38,6 +38,7 @@ KINDS = ("design", "update", "loss", "schedule", "network", "data")
 PARTS = ("target", "distance", "jump", "detector")  # parts of designs, which recipes contain
 # the environment's list of files to load, so that worker processes know the same names
 LOAD = "LEVYWALK_LOAD"
+LOADED_MODULES = "levywalk_loaded_"  # the modules of such files begin with it
 
 # The modules that register the names of the package. They are imported when a name of the kind is
 # first needed.
@@ -303,7 +304,7 @@ def _run_file(file: Path) -> None:
         return
     content = file.read_bytes()
     _loaded[str(file)] = hashlib.sha256(content).hexdigest()
-    name = f"levywalk_loaded_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    name = f"{LOADED_MODULES}{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         del _loaded[str(file)]
@@ -392,7 +393,11 @@ def _shown(entry: EntryPoint) -> str:
 def _place(factory: Callable[..., Any]) -> str:
     """Return where a factory is defined."""
     name = getattr(factory, "__qualname__", type(factory).__qualname__)
-    return f"{getattr(factory, '__module__', None) or '?'}.{name}"
+    module = getattr(factory, "__module__", None) or "?"
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if module.startswith(LOADED_MODULES) and loaded is not None:  # a name that nobody has typed
+        return f"{name} of {loaded}"
+    return f"{module}.{name}"
 
 
 def _same_package(entry: EntryPoint, factory: Callable[..., Any]) -> bool:

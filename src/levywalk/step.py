@@ -432,6 +432,10 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
 def _require_like(model: Floats, found: Any, update: Update, what: str) -> None:
     """Refuse what an update returns if it has not one number for each of the model."""
     shape = getattr(found, "shape", None)
+    if shape == model.shape and found.dtype.kind not in "fiu":
+        raise InvalidParameter(
+            f"update {update.name} must return a {what} of real numbers, got the type {found.dtype}"
+        )
     if shape != model.shape:
         got = repr(found) if shape is None else str(shape)
         raise InvalidParameter(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -197,3 +198,14 @@ def test_a_file_takes_a_network_and_data_of_a_users_own(installed: Any) -> None:
     assert (network.n, problem.n, problem.dim) == (6, 6, 3)
     assert to_dict("network", network) == {"kind": "my_ring", "size": 6}
     assert to_dict("data", problem) == {"kind": "my_data", "count": 6, "dim": 3}
+
+
+def test_a_taken_name_says_which_loaded_file_has_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEVYWALK_LOAD", "")
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    text = "import levywalk as lw\nclass Mine(lw.Sgd):\n    pass\n"
+    for file in (one, other):
+        file.write_text(text + "lw.register('update', 'twice_loaded', Mine)\n")
+    registry.load_file(one)
+    with pytest.raises(lw.InvalidParameter, match=f"is taken by Mine of {re.escape(str(one))}"):
+        registry.load_file(other)

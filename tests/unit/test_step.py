@@ -43,3 +43,28 @@ def test_an_update_that_returns_another_shape_is_told_which(method, what, return
     said = rf"update own must return a {what} of shape \(4,\), got"
     with pytest.raises(lw.InvalidParameter, match=said):
         go(lw.unif_rw(), own_update(method, returned))
+
+
+@pytest.mark.parametrize("kind", [np.complex128, np.bool_, "<U1"])
+def test_an_update_must_return_real_numbers(kind):
+    class Odd(lw.Update):
+        name = "odd"
+
+        def apply(self, model, memory, local, weight, step_size, words):
+            return np.zeros(len(model), kind)
+
+    with pytest.raises(lw.InvalidParameter, match="odd must return a model of real numbers"):
+        lw.run(NETWORK, PROBLEM, lw.unif_rw(), update=Odd(), steps=2, step_size=0.1)
+
+
+def test_a_single_name_to_ask_for_is_told_to_be_a_tuple():
+    class Asks(lw.Walk):
+        name = "asks"
+        node_memory = {"count": lw.Number()}
+        asks_neighbours = "count"
+
+        def decide(self, view, memory, words):
+            return lw.Decision(view.node)
+
+    with pytest.raises(lw.InvalidParameter, match=r"a tuple of names, such as \('count',\)"):
+        lw.run(NETWORK, PROBLEM, Asks(), steps=2, step_size=0.1)

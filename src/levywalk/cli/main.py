@@ -28,6 +28,7 @@ from levywalk.cli.inspect import inspect
 from levywalk.cli.league import league
 from levywalk.cli.live import EXAMPLES as LIVE_EXAMPLES
 from levywalk.cli.live import explain, live
+from levywalk.cli.loaded_files import error_of_loaded_file
 from levywalk.cli.options import CostsText, MetricsText, PrivacyText, RankBy, typed_command
 from levywalk.cli.privacy import PRIVACY_EXAMPLES, privacy
 from levywalk.cli.report import report, write_on_one_core
@@ -268,6 +269,12 @@ def main() -> None:
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
         print(f"error: there is not enough memory{told}; take smaller sizes", file=sys.stderr)
+        raise SystemExit(2) from None
+    except Exception as error:
+        wrong = error_of_loaded_file(error)
+        if wrong is None:
+            raise
+        print(f"error: {printable(wrong, lines=True)}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
         # typer ends without a word if Ctrl-C meets it before or between the commands.

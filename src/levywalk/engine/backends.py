@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from levywalk.contracts import keeps
+from levywalk.contracts import APART_UPDATE, APART_WALK, keeps
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.memory import Number, PerNode
@@ -24,6 +24,7 @@ from levywalk.problem import (
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
+from levywalk.problem.losses.loss import made_twin
 from levywalk.updates import Sag, Saga, Sgd, Update
 from levywalk.walks import Walk, is_plain_design, is_plain_in_pieces
 
@@ -185,9 +186,9 @@ def sparse_rule(update: Update) -> int | None:
     """
     if is_plain_sgd(update):
         return 0
-    shared = ("apply", "direction", "node_memory", "token_memory", "refresh", "ridge")
+    moves = ("apply", "direction", "refresh", "_refresh_several", "ridge")
     for rule, kind in ((1, Sag), (2, Saga)):
-        if keeps(update, kind, *shared):
+        if keeps(update, kind, *moves, "node_memory", "token_memory"):
             return rule
     return None
 
@@ -217,43 +218,22 @@ def is_plain_sgd(update: Update) -> bool:
 
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:
-    """Return an update's compiled twin, or None if a subclass overrides the methods it replaces."""
-    return _twin(update, "direction", "apply")
+    """Return an update's compiled twin, or None if a subclass overrides what it stands for."""
+    return made_twin(update, "compiled", *APART_UPDATE)
 
 
 def linear_update(update: Update) -> Callable[..., Any] | None:
     """Return an update's twin that is given samples, or None, as `compiled_update` does."""
-    return _twin(update, "direction", "apply", compiled="compiled_linear")
+    return made_twin(update, "compiled_linear", *APART_UPDATE)
 
 
 def samples_update(update: Update, problem: GeneralizedLinear) -> Callable[..., Any] | None:
     """Return an update's twin that is given samples, for the number of outputs of the loss."""
     if problem.sample_loss.n_outputs == 1:
         return linear_update(update)
-    return _twin(update, "direction", "apply", compiled="compiled_several")
+    return made_twin(update, "compiled_several", *APART_UPDATE)
 
 
 def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
-    """Return a walk's compiled twin, or None if a subclass overrides the method it replaces."""
-    return _twin(walk, "decide")
-
-
-def _twin(
-    value: Walk | Update, *names: str, compiled: str = "compiled"
-) -> Callable[..., Any] | None:
-    """Return ``value.compiled()``, or None if a subclass overrides one of the names.
-
-    A twin replaces the methods of the class that defines it. If a subclass overrides one of them,
-    the twin is no longer valid.
-    """
-    if compiled in getattr(value, "__dict__", {}) or any(
-        name in getattr(value, "__dict__", {}) for name in names
-    ):
-        return None
-    for base in type(value).__mro__:
-        if compiled in vars(base):
-            twin: Callable[..., Any] | None = getattr(value, compiled)()
-            return twin
-        if any(name in vars(base) for name in names):
-            return None
-    return None
+    """Return a walk's compiled twin, or None if a subclass overrides what it stands for."""
+    return made_twin(walk, "compiled", *APART_WALK)

@@ -23,6 +23,7 @@ from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Share, StepLimit, equal_shares, side_by_side
 from levywalk.engine.tokens import joint_standings
+from levywalk.engine.twin_check import check_twins
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import CtrlC, Listening
 from levywalk.progress import Bar
@@ -236,6 +237,7 @@ def shares_of(job: Job, state: RunState) -> list[tuple[slice, Through]]:
     from levywalk.engine.kernels import KernelBackend
 
     backend = KernelBackend(plan)
+    check_twins(plan, backend, job.start, job.x0)
     return [
         (rows, backend.block(state, range(rows.start, rows.stop)).through)
         for rows in _of_tokens(equal_shares(plan.replicas, job.threads), plan.tokens)

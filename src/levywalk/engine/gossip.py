@@ -30,9 +30,9 @@ from levywalk.problem import (
     first_model,
     has_l1,
     is_sparse,
+    known_optimum,
     known_smoothness,
     model_type,
-    optimum_of,
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
@@ -255,7 +255,7 @@ def _trace(
         diverged_at=np.array([record.diverged_at]),
         switched_at=np.full(1, -1),
         target=np.full(network.n, 1.0 / network.n),
-        optimum=optimum_of(problem),
+        optimum=known_optimum(problem),
         provenance=provenance,
         time=seconds,
         node_names=network.given_names,
@@ -418,7 +418,7 @@ def _iterate(
 
     Returns the error if a metric fails; the record then ends at its checkpoint.
     """
-    optimum, plan = optimum_of(problem), record.metric_plan
+    optimum, plan = known_optimum(problem), record.metric_plan
     least = np.nan if optimum is None else _loss(problem, optimum)
     record.last, k = models.mean(axis=0), 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -445,7 +445,11 @@ def _iterate(
 
 
 def _loss(problem: Problem, x: Floats) -> float:
-    if isinstance(problem, (GeneralizedLinear, DifferentiableProblem)):
+    from levywalk.problem import follows_its_loss
+
+    if isinstance(problem, DifferentiableProblem) or (
+        isinstance(problem, GeneralizedLinear) and follows_its_loss(problem)
+    ):
         return problem.loss(x)
     return float(np.mean([problem.local_loss(v, x) for v in range(problem.n)]))
 

@@ -30,7 +30,8 @@ from levywalk.problem import (
     is_logistic,
     is_quadratic,
     is_sparse,
-    optimum_of,
+    known_optimum,
+    minimises,
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.samples import read_only
@@ -86,7 +87,7 @@ class Measure:
         self.problem = problem
         self.nodes = nodes
         self.only_distance = only_distance
-        self.optimum = optimum_of(problem)
+        self.optimum = known_optimum(problem)
         sparse = is_sparse(getattr(problem, "sorted_features", None))
         self._own, self._logistic = follows_its_loss(problem), is_logistic(problem) and not sparse
         if self._own:
@@ -94,16 +95,21 @@ class Measure:
             self._samples = _samples_of(problem, nodes)
         wide = sparse and problem.dim > MOST_DENSE
         self._quadratic = (
-            is_quadratic(problem) and nodes is None and self.optimum is not None and not wide
+            is_quadratic(problem)
+            and nodes is None
+            and self.optimum is not None
+            and not wide
+            and minimises(problem)
         )
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
         if self.optimum is None and not isinstance(problem, DifferentiableProblem):
+            inherited = getattr(problem, "optimum", None) is not None
+            of_its_own = " for the losses that its class overrides" if inherited else ""
             warnings.warn(
-                "problem has no optimum, so distance2 and excess_loss are NaN; give it an "
-                "attribute `optimum`, or "
-                "read the trace's loss",
+                f"problem has no optimum{of_its_own}, so distance2 and excess_loss are NaN; give "
+                "it an attribute `optimum`, or read the trace's loss",
                 DataWarning,
                 stacklevel=4,
             )

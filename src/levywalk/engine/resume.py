@@ -32,11 +32,12 @@ from levywalk.archives import array_header, fill
 from levywalk.arrays import AnyArray
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.engine.bind import BoundPhase
+from levywalk.engine.own_code import own_code
 from levywalk.engine.prepare import Job
 from levywalk.engine.resume_checks import contradiction
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
-from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
+from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, known_optimum
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__, source_digest
@@ -275,6 +276,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
     results.
     """
     plan = job.run_plan
+    own = own_code(plan.update, *[phase.bound.walk for phase in plan.phases])
     return {
         "levywalk version": __version__,
         "version of the draws": DRAWS_VERSION,
@@ -294,6 +296,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
             ],
         ),
         "update": _described(plan.update),
+        **({} if own is None else {"code of your own methods": _DIGEST + own}),
         "backend": job.backend,
         "seed": seed,
         "purpose": "tuning" if job.tuning else "run",
@@ -434,7 +437,7 @@ def _problem_fingerprint(problem: Problem) -> str:
         np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)
     ).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)
-    optimum = optimum_of(problem)
+    optimum = known_optimum(problem)
     return _digest(
         type(problem).__qualname__,
         np.asarray(problem.smoothness, dtype=np.float64),

@@ -11,7 +11,7 @@ from levywalk.arrays import AnyArray
 from levywalk.engine.prepare import Job
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.privacy import RELEASES
-from levywalk.problem import optimum_of
+from levywalk.problem import known_optimum
 
 
 def contradiction(job: Job, state: RunState, record: RunRecord, done: int) -> str | None:
@@ -59,7 +59,7 @@ def contradiction(job: Job, state: RunState, record: RunRecord, done: int) -> st
         ).all(),
         "time runs backwards": _possible_time(job, record, seen),
         "a node has made more updates than its budget allows": _possible_releases(job, state),
-        "a distance is negative or unknown": optimum_of(plan.problem) is None
+        "a distance is negative or unknown": known_optimum(plan.problem) is None
         or (errors[:, 0] >= 0).all(),
     }
     return next((wrong for wrong, holds in claims.items() if not holds), None)

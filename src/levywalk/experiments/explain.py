@@ -10,6 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from levywalk.remedy import typed
+
 
 def explain(model: type[BaseModel], item: Any) -> str:
     """Turn one validation error of pydantic into a message: the key, the mistake, the value, the
@@ -38,7 +40,12 @@ def explain(model: type[BaseModel], item: Any) -> str:
     if kind == "union_tag_invalid":
         tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"]
         name = item["ctx"]["discriminator"].strip("'")
-        return f"{key}.{name}: must be one of {tags}, got {tag!r}"
+        near = difflib.get_close_matches(str(tag), tags.replace("'", "").split(", "), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return (
+            f"{key}.{name}: must be one of {tags}, got {tag!r}; {hint}a name of your own must be "
+            f"registered first, with {typed('lw.register', 'levywalk --load FILE')}"
+        )
     message = item["msg"].removeprefix("Input should be ").replace("Value error, ", "")
     return f"{key}: must be {message}, got {value!r}"
 

@@ -11,7 +11,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.network import Network
 from levywalk.notebook import columns_html, table_html, value_text
-from levywalk.problem import Problem, optimum_of
+from levywalk.problem import Problem, known_optimum
 from levywalk.progress import Bar
 from levywalk.theory import (
     Assumptions,
@@ -254,7 +254,7 @@ def inspect(
 def _prediction(
     network: Network, problem: Problem, design: Design, P: Any, law: Floats, accuracy: float
 ) -> Prediction | None:
-    optimum = optimum_of(problem)
+    optimum = known_optimum(problem)
     if optimum is None or network.n > _PREDICTED_UP_TO or not optimum.any():
         return None
     return predict_for_chain(network, problem, design, P, law, accuracy=accuracy)

@@ -14,7 +14,7 @@ from levywalk.arrays import Floats
 from levywalk.engine.metric_plan import check_metrics
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.metrics import is_rising
-from levywalk.problem import Problem, check_problem, first_model, optimum_of
+from levywalk.problem import Problem, check_problem, first_model, known_optimum
 from levywalk.remedy import typed
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
 
@@ -42,7 +42,7 @@ def ranking_for(
     )  # the very default, which is a share, was left out
     if isinstance(rank_by, str) and rank_by not in list(Criterion):
         return _by_recorded_metric(rank_by, given, known)
-    optimum = optimum_of(problem)
+    optimum = known_optimum(problem)
     if rank_by is None:
         rank_by = Criterion.LOSS if optimum is None else Criterion.DISTANCE2
         if optimum is None:

@@ -27,6 +27,8 @@ from levywalk.problem.shortcuts import (
     is_quadratic,
     is_single,
     is_squared,
+    known_optimum,
+    minimises,
 )
 from levywalk.problem.softmax import Softmax
 from levywalk.problem.sparse_features import is_sparse
@@ -59,8 +61,10 @@ __all__ = [
     "is_single",
     "is_sparse",
     "is_squared",
+    "known_optimum",
     "known_smoothness",
     "load_dataset",
+    "minimises",
     "model_type",
     "optimum_of",
     "partition",

@@ -21,6 +21,7 @@ from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.fingerprint import fingerprint_of
 from levywalk.problem.losses import Loss, SquaredErrors, check_loss
+from levywalk.problem.losses.loss import check_own_loss
 from levywalk.problem.problem import IDLE, MODEL_TYPES, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.sparse_features import (
@@ -131,6 +132,7 @@ class GeneralizedLinear:
         self.n_samples = int(clean.shape[0])
         several = isinstance(self.sample_loss, SquaredErrors)  # has a column for each output
         values = self.sample_loss.clean_targets(clean_targets(targets, self.n_samples, several))
+        check_own_loss(self.sample_loss, values)
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.l1 = checks.real("l1", l1, "at least 0", low=0.0)
         self.features: Any = read_only_features(clean)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from levywalk.contracts import keeps
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.contracts import depth, keeps
 from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.losses import LogisticLoss, SquaredError
-from levywalk.problem.problem import Problem, array_type, model_type
+from levywalk.problem.problem import Problem, array_type, model_type, optimum_of
 
-_LOSSES = ("local_loss", "local_gradient", "loss", "_losses", "_slopes", "_predictions")
+_STATIONARY = 1e-6  # a mean gradient below this share of the gradients counts as 0
+
+_LOSSES = (
+    "local_loss",
+    "local_gradient",
+    "loss",
+    "node_samples",
+    "sample_count",
+    "sample_losses",
+    "_losses",
+    "_penalty",
+    "_predictions",
+    "_slopes",
+)
 
 
 def follows_its_loss(problem: object) -> bool:
@@ -56,6 +72,67 @@ def is_quadratic(problem: object) -> bool:
 def is_logistic_regression(problem: object) -> bool:
     """Return whether the closed forms of `Logistic` are valid for a problem."""
     return is_logistic(problem) and isinstance(problem, Logistic) and not has_l1(problem)
+
+
+def known_optimum(problem: Problem) -> Floats | None:
+    """Return the problem's minimiser x*, or None if it states none for its own losses.
+
+    A subclass with losses of its own inherits the minimiser of other losses. It counts only if the
+    mean of the gradients vanishes there.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Centred(lw.LeastSquares):
+    ...     def local_loss(self, v, x):
+    ...         return 0.5 * float(x @ x)
+    ...     def local_gradient(self, v, x, samples=None):
+    ...         return x
+    >>> data = [[1.0], [2.0]], [1.0, 2.0]
+    >>> known_optimum(lw.LeastSquares(*data)), known_optimum(Centred(*data))
+    (array([1.]), None)
+    """
+    inherited = isinstance(problem, GeneralizedLinear) and depth(problem, "optimum") > min(
+        depth(problem, name) for name in ("local_loss", "_losses", "_penalty", "_predictions")
+    )
+    return None if inherited and not _vanishes(problem) else optimum_of(problem)
+
+
+def _vanishes(problem: Problem) -> bool:
+    """Return whether the mean of the local gradients is 0 at the problem's optimum."""
+    optimum = optimum_of(problem)
+    if optimum is None:
+        return False
+    at, first = (
+        np.array([problem.local_gradient(v, x) for v in range(problem.n)])
+        for x in (optimum, np.zeros(problem.dim))
+    )
+    scale = float(np.linalg.norm(at, axis=1).mean() + np.linalg.norm(first, axis=1).mean())
+    return bool(np.linalg.norm(at.mean(axis=0)) <= _STATIONARY * scale)
+
+
+def minimises(problem: object) -> bool:
+    """Return whether the gradient of a linear problem vanishes at its optimum.
+
+    It may not, if somebody has set another optimum, such as the truth of synthetic data.
+
+    Examples
+    --------
+    >>> import levywalk as lw, numpy as np
+    >>> problem = lw.homogeneous(20)
+    >>> minimises(problem)
+    True
+    >>> problem.optimum = np.zeros(10)
+    >>> minimises(problem)
+    False
+    """
+    assert isinstance(problem, GeneralizedLinear)
+    at, first = problem._gradient(problem.optimum), problem._gradient(np.zeros(problem.dim))
+    # Near the minimiser the gradient is rounding, which grows with the curvature and x*.
+    scale = np.linalg.norm(first) + float(problem.smoothness.mean()) * np.linalg.norm(
+        problem.optimum
+    )
+    return bool(np.linalg.norm(at) <= _STATIONARY * scale)
 
 
 def is_single(problem: Problem) -> bool:

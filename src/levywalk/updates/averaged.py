@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.contracts import keeps
+from levywalk.contracts import APART_UPDATE, keeps, shortcut
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Like, Memory, Number, Slots, parts
@@ -114,11 +114,13 @@ class Averaged(Update):
 
         from levywalk.compiled import gradient_of, plain_step
 
-        linear = self.update.compiled_linear()
-        other: Any = (
-            plain_step if keeps(self.update, Sgd, "gradient", "direction", "apply") else None
-        )
-        other = other or self.update.compiled()
+        made_by = shortcut(self.update, "compiled_linear", *APART_UPDATE)
+        linear = None if made_by is None else made_by()
+        other: Any = None
+        if keeps(self.update, Sgd, "gradient", "direction", "apply"):
+            other = plain_step
+        elif (made_by := shortcut(self.update, "compiled", *APART_UPDATE)) is not None:
+            other = made_by()
         if linear is None and other is None:
             return None
         by_samples, recent = linear is not None, RECENT

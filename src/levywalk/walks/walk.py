@@ -185,6 +185,12 @@ def check_walk(walk: Walk) -> None:
     owner = type(walk).__name__
     declared = check_declaration(owner, "node_memory", walk.node_memory)
     check_declaration(owner, "token_memory", walk.token_memory)
+    asked: Any = walk.asks_neighbours
+    if isinstance(asked, str):
+        raise InvalidParameter(
+            f"asks_neighbours of {owner} must be a tuple of names, such as ({asked!r},), got "
+            f"{asked!r}"
+        )
     unknown = [name for name in walk.asks_neighbours if name not in declared]
     if unknown:
         raise InvalidParameter(

@@ -140,3 +140,8 @@ def test_overrides_reach_names_with_spaces_and_dots() -> None:
 def test_malformed_overrides_are_refused(text: str) -> None:
     with pytest.raises(lw.InvalidSpec, match="--set"):
         overrides.parse_override(text)
+
+
+def test_an_unknown_kind_says_how_a_name_of_ones_own_becomes_known() -> None:
+    with pytest.raises(lw.InvalidSpec, match=r"did you mean 'mhlj'\? a name .*lw\.register"):
+        spec.check_experiment(with_design(kind="mhlk"))

@@ -273,3 +273,39 @@ def test_theory_answers_by_the_curvature_that_the_loss_states(name: str) -> None
     assert mean_hessian(problem, np.full(N, 1 / N), x) == pytest.approx(H, rel=1e-6, abs=1e-7)
     assert np.allclose(problem.local_strong_convexity, RIDGE)
     assert lw.assumptions(NETWORK, problem, lw.unif_rw())["Assumption 1"].holds
+
+
+def own_loss(**methods: object) -> lw.Loss:
+    good = {
+        "name": "own",
+        "curvature_max": 1.0,
+        "value": lambda self, z, y: 0.5 * (z - y) ** 2,
+        "slope": lambda self, z, y: z - y,
+    }
+    return type("Own", (lw.Loss,), good | methods)()
+
+
+def test_a_right_loss_of_ones_own_is_taken_without_a_word() -> None:
+    lw.GeneralizedLinear([[1.0], [2.0]], [1e6, -0.5], own_loss())
+    lw.GeneralizedLinear([[1.0], [2.0]], [0.0, 1.0], own_loss(curvature_max=5.0))
+
+
+def test_a_slope_that_is_not_the_derivative_is_told() -> None:
+    with pytest.warns(lw.DataWarning, match="slope of Own is not the derivative of its value"):
+        lw.GeneralizedLinear(
+            [[1.0], [2.0]],
+            [1.0, 0.0],
+            own_loss(slope=lambda self, z, y: 2 * (z - y), curvature_max=2.0),
+        )
+
+
+def test_a_bound_below_the_second_derivative_is_told() -> None:
+    with pytest.warns(lw.DataWarning, match=r"curvature_max of Own is 0\.1, but .* is 1; raise it"):
+        lw.GeneralizedLinear([[1.0], [2.0]], [1.0, 0.0], own_loss(curvature_max=0.1))
+
+
+@pytest.mark.parametrize("method", ["value", "slope"])
+def test_a_loss_must_return_one_number_per_sample(method: str) -> None:
+    loss = own_loss(**{method: lambda self, z, y: 1.0})
+    with pytest.raises(lw.InvalidParameter, match=f"{method} of Own must return one number per"):
+        lw.GeneralizedLinear([[1.0], [2.0]], [1.0, 0.0], loss)

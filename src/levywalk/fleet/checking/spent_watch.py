@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.contracts import keeps
 from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import BudgetSpent, Disk, Line
@@ -131,7 +132,8 @@ def _farthest(fleet: Fleet, line: Visit, v: int, model: Floats) -> float:
     published = fleet.published
     bound = published.privacy
     assert bound is not None
-    if not isinstance(published.update, Sgd) or len(published.phases) > 1:
+    plain = keeps(published.update, Sgd, "gradient", "direction", "apply")
+    if not plain or len(published.phases) > 1:
         return float("inf")
     phase = published.phases[0]
     noise = bound.privacy.noise * sensitivity(bound.privacy, parts=1)

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
+from levywalk.contracts import keeps
 from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.growing import SizeAt
@@ -88,7 +89,8 @@ def needs_whole_walk(fleet: Fleet) -> bool:
     """
     method = fleet.published.method
     remembers = method.node_memory or method.update.token_memory
-    return bool(remembers or method.privacy is not None or not isinstance(method.update, Sgd))
+    plain = keeps(method.update, Sgd, "direction", "apply")
+    return bool(remembers or method.privacy is not None or not plain)
 
 
 def typed(fleet: Fleet, model: Floats) -> Floats:

@@ -5,6 +5,7 @@ A generalised linear problem is data and a loss.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.errors import InvalidParameter
+from levywalk.contracts import APART_LOSS, shortcut
+from levywalk.errors import DataWarning, InvalidParameter
 
 CURVATURE_STEP = 1e-5  # of differences of slopes, relative to 1 + |z|
+_OFFSETS = np.array([-1.31, -0.43, 0.27, 0.89])  # of predictions from targets, in `check_own_loss`
+_ROUGH = 1e-3  # how far differences may be from what a loss says
 
 
 class Loss(ABC):
@@ -113,23 +117,76 @@ def check_loss(loss: Any) -> Loss:
     return loss
 
 
+def check_own_loss(loss: Loss, targets: Floats) -> None:
+    """Check a user's own loss with one output on some targets: shapes, slope and curvature_max.
+
+    A slope that is not the derivative of the value, or a curvature above the stated bound, may be
+    meant, and is a warning.
+    """
+    if type(loss).__module__.partition(".")[0] == "levywalk" or loss.n_outputs != 1:
+        return
+    name = type(loss).__name__
+    y = np.repeat(targets[: len(_OFFSETS)], len(_OFFSETS))
+    z = np.clip(y, -3.0, 3.0) + np.tile(_OFFSETS, len(y) // len(_OFFSETS))
+    step = CURVATURE_STEP
+    with np.errstate(all="ignore"):
+        for method, found in (("value", loss.value(z, y)), ("slope", loss.slope(z, y))):
+            if np.shape(found) != z.shape:
+                raise InvalidParameter(
+                    f"{method} of {name} must return one number per sample, of shape {z.shape}, "
+                    f"got {np.shape(found) or repr(found):.80}"
+                )
+        slope = loss.slope(z, y)
+        rise = (loss.value(z + step, y) - loss.value(z - step, y)) / (2.0 * step)
+        bend = (loss.slope(z + step, y) - loss.slope(z - step, y)) / (2.0 * step)
+        wrong = np.abs(rise - slope) > _ROUGH * (1.0 + np.abs(rise) + np.abs(slope))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        warnings.warn(
+            f"slope of {name} is not the derivative of its value: at z = {z[i]:.3g}, y = "
+            f"{y[i]:.3g} it is {slope[i]:.6g}, and differences of values give {rise[i]:.6g}; "
+            "correct one of them, or losses and the optimum do not belong together",
+            DataWarning,
+            stacklevel=4,
+        )
+    if (bend > loss.curvature_max * (1.0 + _ROUGH) + _ROUGH).any():
+        i = int(np.nanargmax(bend))
+        warnings.warn(
+            f"curvature_max of {name} is {loss.curvature_max:.6g}, but the second derivative at "
+            f"z = {z[i]:.3g}, y = {y[i]:.3g} is {bend[i]:.6g}; raise it, or step sizes and bounds "
+            "are too large",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def made_twin(value: Any, name: str, *apart: str) -> Callable[..., Any] | None:
+    """Return the compiled twin that a method makes, or None if it does not hold for the object."""
+    made_by = shortcut(value, name, *apart)
+    twin = None if made_by is None else made_by()
+    if twin is not None and (not callable(twin) or getattr(twin, "__name__", "") == "<lambda>"):
+        raise InvalidParameter(
+            f"{name} of {type(value).__name__} must return a function with the decorator "
+            f"numba.njit, or None, got {twin!r:.80}"
+        )
+    return twin
+
+
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
     """Return the loss's compiled slope, or None.
 
-    It is None if a subclass has overridden `slope` without its own compiled twin.
+    It is None if a subclass or the object has another `slope` without its own compiled twin.
     """
-    return _twin(loss, "slope", "compiled")
+    return made_twin(loss, "compiled", "curvature", *APART_LOSS)
 
 
 def compiled_curvature(loss: Loss) -> Callable[..., Any] | None:
     """Return the loss's compiled curvature, or None.
 
-    It is None if a subclass has overridden `slope` or `curvature` without its own compiled twin.
+    It is None if a subclass or the object has another `slope` or `curvature` without its own
+    compiled twin.
     """
-    for method in ("slope", "curvature"):
-        if _twin(loss, method, "compiled_curvature") is None:
-            return None
-    return loss.compiled_curvature()
+    return made_twin(loss, "compiled_curvature", *APART_LOSS)
 
 
 def states_curvature(loss: Loss) -> bool:
@@ -141,19 +198,12 @@ def states_curvature(loss: Loss) -> bool:
     >>> states_curvature(lw.losses.huber())
     True
     """
+    own = getattr(loss, "__dict__", {})
+    if "curvature" in own or "slope" in own:
+        return "curvature" in own
     for base in type(loss).__mro__:
         if "curvature" in vars(base):
             return base is not Loss
         if "slope" in vars(base):
             return False
     return False
-
-
-def _twin(loss: Loss, method: str, compiled: str) -> Callable[..., Any] | None:
-    for base in type(loss).__mro__:
-        if compiled in vars(base):
-            found: Callable[..., Any] | None = getattr(loss, compiled)()
-            return found
-        if method in vars(base):
-            return None
-    return None

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.contracts import APART_WALK, keeps, shortcut
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -113,7 +114,9 @@ def transition(
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
-    if isinstance(design, PrintedJumps):
+    if isinstance(design, PrintedJumps) and keeps(
+        design, PrintedJumps, "decide", "_hop", "bind", "schedules", "as_algorithm"
+    ):
         design, levy = design.as_algorithm(), "printed"
     if not is_plain_design(design):
         own = node_chain(network, problem, design)
@@ -247,6 +250,14 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
             f"{walk!r}; give a switching design's .first or .then"
         )
     check_fit(network, problem)
+    if _has_chain(walk):
+        ask = shortcut(walk, "chain", *APART_WALK)
+        if ask is None:
+            raise InvalidParameter(
+                f"theory needs the walk's chain; {_name(walk)} inherits one of a class whose "
+                "decisions it overrides: give the class a chain of its own, or simulate it with "
+                "lw.walk or lw.run"
+            )
     found = ask(network, problem)
     if found is None:
         raise InvalidParameter(
@@ -260,6 +271,12 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
             f"({network.n} nodes); give the chain itself to lw.stationary or lw.spectral_gap"
         )
     return as_matrix(found)
+
+
+def _has_chain(walk: Any) -> bool:
+    """Return whether the class of a walk has a chain, and not only the default, which is None."""
+    replaced = "chain" in getattr(walk, "__dict__", {})
+    return isinstance(walk, Walk) and not replaced and type(walk).chain is not Walk.chain
 
 
 def _name(walk: Any) -> str:

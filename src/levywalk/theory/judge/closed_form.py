@@ -7,11 +7,9 @@ problem's own gradients, or says that it cannot answer.
 
 from __future__ import annotations
 
-import inspect
-from functools import cached_property
 from typing import cast
 
-from levywalk.contracts import keeps
+from levywalk.contracts import depth, keeps
 from levywalk.problem import (
     GeneralizedLinear,
     Problem,
@@ -21,7 +19,14 @@ from levywalk.problem import (
 from levywalk.problem import is_quadratic as is_least_squares
 from levywalk.problem.losses import states_curvature
 
-_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks", "_slopes", "_losses")
+_GRADIENTS = (
+    "local_gradient",
+    "local_gradients",
+    "_gradient_blocks",
+    "_slopes",
+    "_losses",
+    "_predictions",
+)
 
 
 def is_quadratic(problem: Problem) -> bool:
@@ -123,19 +128,6 @@ def states_constant(problem: Problem, name: str) -> bool:
     if not isinstance(problem, GeneralizedLinear):
         return hasattr(problem, name)
     gradient = min(
-        _depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
+        depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
     )
-    return _depth(problem, name) <= gradient
-
-
-def _depth(problem: object, name: str) -> int:
-    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its
-    own class.
-    """
-    classes = type(problem).__mro__
-    kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
-    if (
-        name in getattr(problem, "__dict__", {}) and not kept
-    ):  # a cached property keeps its value in the object
-        return -1
-    return next((depth for depth, kind in enumerate(classes) if name in vars(kind)), len(classes))
+    return depth(problem, name) <= gradient
