@@ -382,7 +382,7 @@ def test_tables_figures_and_the_page_show_the_metric() -> None:
         ({"rank_by": "closenes"}, "'closeness', 'mse', got 'closenes'"),
         ({"accuracy": "high"}, "accuracy must be a number"),
         ({"metrics": {"closeness": 3}}, "must be a function"),
-        ({"rank_by": closeness, "accuracy": None}, "closeness should rise"),
+        ({"rank_by": closeness, "accuracy": None}, "closeness is better when it is higher"),
     ],
 )
 def test_what_cannot_be_ranked_fails_before_the_work(more, match) -> None:
