@@ -37,7 +37,7 @@ from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
 from levywalk.trace import Costs
 from levywalk.updates import Update, as_update, check_update
-from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
+from levywalk.walks import AliasTable, BoundWalk, Walk, is_plain_design
 
 EVEN, GROWING = 100, 100  # default checkpoints
 CHECKPOINTS = EVEN + GROWING
@@ -256,7 +256,12 @@ def _listed(record_every: Any) -> bool:
 
 
 def start_nodes(
-    start: Any, design: Walk, network: Network, problem: Problem, bound: Bound, start_keys: Words64
+    start: Any,
+    design: Walk,
+    network: Network,
+    problem: Problem,
+    bound: BoundWalk,
+    start_keys: Words64,
 ) -> Ints:
     """Return the node that each replica starts from, which is always a node with data."""
     n, replicas, holders = network.n, len(start_keys), bound.holders
@@ -291,7 +296,7 @@ def start_nodes(
 
 
 def _start_law(
-    start: str, design: Walk, network: Network, problem: Problem, bound: Bound
+    start: str, design: Walk, network: Network, problem: Problem, bound: BoundWalk
 ) -> Floats | None:
     if start == "uniform":
         return None

@@ -20,7 +20,7 @@ from levywalk.theory.chain.sparse_factors import mostly_full
 from levywalk.theory.chain.stochastic_matrix import SMALL, as_matrix
 from levywalk.theory.chain.watched import WatchedChain, simulate
 from levywalk.walks import (
-    Bound,
+    BoundWalk,
     Design,
     JumpLaw,
     PrintedJumps,
@@ -139,7 +139,7 @@ def transition(
     return MatrixOperator(matrix, bound.law) if operator else matrix
 
 
-def chain_of_moves(bound: Bound, levy: str = "algorithm", step: int = 0) -> sparse.csr_array:
+def chain_of_moves(bound: BoundWalk, levy: str = "algorithm", step: int = 0) -> sparse.csr_array:
     """Return the chain of a walk's moves over all nodes of the network, idle ones too.
 
     If all nodes have data, this is `transition`.

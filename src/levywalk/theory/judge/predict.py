@@ -59,7 +59,7 @@ from levywalk.theory.judge.quadratic_model import (
 )
 from levywalk.theory.judge.setting import TheoremSetting, make_setting
 from levywalk.theory.judge.trust import verdict_of_curve, verdict_of_limit, verdict_of_other_loss
-from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
+from levywalk.walks import BoundWalk, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # the values of γL* that are tried
 ERROR_CURVE = "error curve"
@@ -369,7 +369,7 @@ def _covariance(law: Floats, centred: Floats, solution: Floats) -> Floats:
     return np.asarray(cross + cross.T - weighted.T @ centred)
 
 
-def communication(bound: Bound, law: Floats) -> tuple[float, float]:
+def communication(bound: BoundWalk, law: Floats) -> tuple[float, float]:
     """Return the exact mean hops and transfers per step of a bound design with nodes visited by
     ``law``.
 
