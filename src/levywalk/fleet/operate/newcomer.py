@@ -173,8 +173,8 @@ def _filled(at: Path, fleet: FleetFolder, number: int, wish: JoinRequest, days: 
     listen = where if local else f"0.0.0.0:{where.rpartition(':')[2]}"
     operator = None
     if first.operator is not None:
-        door = next(ports) if local else int(first.operator.rpartition(":")[2])
-        operator = f"{listen.rpartition(':')[0]}:{door}"
+        port = next(ports) if local else int(first.operator.rpartition(":")[2])
+        operator = f"{listen.rpartition(':')[0]}:{port}"
     peers = tuple(_peer(fleet, u, local=local) for u in wish.neighbours)
     Authority.load(fleet.path / "authority").issue(number, [where], days, folder=at)
     (at / "manifest.json").write_bytes(fleet.manifest.text)
