@@ -27,6 +27,7 @@ from levywalk.fleet.identity.errors import IdentityError, Untrusted
 from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate import export
+from levywalk.fleet.operate.any_fleet import open_any_fleet
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.node_processes import FleetProblem
@@ -34,7 +35,6 @@ from levywalk.fleet.operate.operator_client import OperatorAnswer
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_status, checked_view
 from levywalk.fleet.operate.revive import revive
-from levywalk.fleet.operate.watched import open_watched
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.findings import FindingLevel
@@ -131,7 +131,7 @@ def steady(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_status_is_that_of_the_folder(running: FleetFolder, away: Path) -> None:
-    here, elsewhere = running.status(PATIENCE), open_watched(away).status()
+    here, elsewhere = running.status(PATIENCE), open_any_fleet(away).status()
     assert steady(elsewhere) == steady(here)
     assert elsewhere["finished"]
     assert elsewhere["step"] == STEPS
@@ -141,13 +141,13 @@ def test_the_status_is_that_of_the_folder(running: FleetFolder, away: Path) -> N
 def test_the_model_and_the_trace_are_those_of_the_folder(
     running: FleetFolder, away: Path, tmp_path: Path
 ) -> None:
-    remote = open_watched(away)
+    remote = open_any_fleet(away)
     export.model(running, tmp_path / "here")
     found = export.model(remote, tmp_path / "away")
     assert (tmp_path / "here").read_bytes() == (tmp_path / "away").read_bytes()
     assert found.final
     assert found.token.step == STEPS
-    here, beside = export.trace(running), export.trace(open_watched(running.path / "operator"))
+    here, beside = export.trace(running), export.trace(open_any_fleet(running.path / "operator"))
     np.testing.assert_array_equal(beside.distance2, here.distance2)
     there = export.trace(remote)
     np.testing.assert_array_equal(there.walk, here.walk)
@@ -161,7 +161,7 @@ def test_the_model_and_the_trace_are_those_of_the_folder(
 def test_a_model_that_was_handed_over_meanwhile_is_taken_from_its_guardian(
     running: FleetFolder, away: Path
 ) -> None:
-    remote = open_watched(away)
+    remote = open_any_fleet(away)
     guarded = next(
         copy for v in range(NODES) for copy in remote.copies(v) if copy.place == "guarded"
     )
@@ -173,7 +173,7 @@ def test_a_model_that_was_handed_over_meanwhile_is_taken_from_its_guardian(
 
 
 def test_logs_and_doctor_from_elsewhere(running: FleetFolder, away: Path) -> None:
-    fleet = open_watched(away)
+    fleet = open_any_fleet(away)
     reports = fleet.reports()
     events = {(one["node"], one["event"]) for one in reports.all()}
     assert {(v, "started") for v in range(NODES)} <= events
@@ -329,7 +329,7 @@ def test_silent_connections_do_not_keep_operators_out(away: Path) -> None:
     with contextlib.ExitStack() as held:
         for _ in range(100):
             held.enter_context(socket.create_connection(address))
-        eventually(lambda: open_watched(away).status()["nodes_unreached"] == [])
+        eventually(lambda: open_any_fleet(away).status()["nodes_unreached"] == [])
 
 
 # Answers of nodes that lie
@@ -406,7 +406,7 @@ def test_nodes_that_do_not_answer_are_named(
     text = (partly / "operator.toml").read_text()
     right = read_operator_file(partly / "operator.toml", NODES)[1].address
     (partly / "operator.toml").write_text(text.replace(right, "127.0.0.1:9"))
-    fleet = open_watched(partly)
+    fleet = open_any_fleet(partly)
     found = fleet.status()
     assert found["nodes_unreached"] == [1]
     assert found["nodes_up"] == NODES - 1
@@ -435,14 +435,14 @@ def test_a_node_that_answers_for_another_is_not_believed(away: Path, tmp_path: P
     nodes = read_operator_file(swapped / "operator.toml", NODES)
     text = (swapped / "operator.toml").read_text()
     (swapped / "operator.toml").write_text(text.replace(nodes[1].address, nodes[2].address))
-    assert open_watched(swapped).status()["nodes_unreached"] == [1]
+    assert open_any_fleet(swapped).status()["nodes_unreached"] == [1]
 
 
 # Orders, folders and options
 
 
 def test_revive_needs_the_operators_key_besides(away: Path, tmp_path: Path) -> None:
-    fleet = open_watched(away)
+    fleet = open_any_fleet(away)
     with pytest.raises(FleetProblem, match="the walk is over"):
         revive(fleet)
 

@@ -36,7 +36,7 @@ from levywalk.problem import (
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 from levywalk.schedule import Constant
 from levywalk.trace import Costs, Trace, as_costs
@@ -118,7 +118,7 @@ def gossip(
         l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
             f"problem must have no l1 penalty, got l1 = {l1:g}: "
-            f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
+            f"gossip has no step for it; use {python_or_command('lw.run', 'a walk')}, or a ridge"
         )
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)

@@ -31,7 +31,7 @@ from levywalk.privacy import (
     scored_problem,
 )
 from levywalk.problem import Problem, first_model, model_type
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
@@ -192,13 +192,13 @@ def _require_records(replicas: int, nodes: int, steps: int, checkpoints: int) ->
         "visits",
         (replicas, nodes),
         8,
-        typed("use record_visits=False or fewer replicas", "use fewer replicas"),
+        python_or_command("use record_visits=False or fewer replicas", "use fewer replicas"),
     )
     require_room(
         "walk",
         (replicas, steps),
         4,
-        typed(
+        python_or_command(
             "use record_walk=False, fewer steps or fewer replicas",
             "use fewer steps or replicas, or for an experiment file --set run.record_walk=false",
         ),
@@ -207,7 +207,7 @@ def _require_records(replicas: int, nodes: int, steps: int, checkpoints: int) ->
         "checkpoints",
         (7, replicas, checkpoints),
         8,
-        typed(
+        python_or_command(
             "use a larger record_every or fewer replicas",
             "use fewer replicas, or for an experiment file --set run.record_every=1000",
         ),

@@ -135,7 +135,7 @@ def join(
         except FleetProblem as error:
             raise FleetProblem(
                 f"{error}\nNode {number} has not finished joining. Run the same command again "
-                f"to resume: {wish.typed(fleet.path)}"
+                f"to resume: {wish.command(fleet.path)}"
             ) from None
 
 

@@ -58,7 +58,7 @@ from levywalk.problem.losses import Loss
 from levywalk.problem.problem import MODEL_TYPES
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
 from levywalk.whole_files import sync_folder, write_whole
@@ -276,7 +276,8 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
             f"problem must have no l1 penalty on real nodes, got l1 = {l1:g}; "
-            f"use {typed('a ridge', '--ridge')}, or levywalk fleet simulate, which takes it"
+            f"use {python_or_command('a ridge', '--ridge')}, or levywalk fleet simulate, which "
+            "takes it"
         )
 
 

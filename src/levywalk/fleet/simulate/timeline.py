@@ -13,7 +13,7 @@ from levywalk.fleet.operate.log_text import epoch_name, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, TimedReport, VirtualFleet
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _EDGES = ("edge down", "edge up")
 
@@ -135,7 +135,7 @@ def why_stuck(virtual: VirtualFleet) -> str:
         return "the walk is over, but some nodes cannot learn it: the network is not connected"
     for v, node in ((v, virtual.node(v)) for v in sorted(runs)):
         if node.fenced:
-            remedy = typed(
+            remedy = python_or_command(
                 "plan a fault 'rejoin'",
                 f"let it start as a new node (--lose-disk {v}@TIME --gone {v}@TIME --restart "
                 f"{v}@LATER)",
