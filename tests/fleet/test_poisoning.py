@@ -60,7 +60,7 @@ def fleet_of(
 
 
 def refusals(virtual):
-    return [told for told in virtual.told if told.what == "model refused"]
+    return [told for told in virtual.reports if told.what == "model refused"]
 
 
 # The bound
@@ -597,7 +597,7 @@ def test_forgiven_the_sender_takes_part_again():
     assert virtual.run()
     assert len(refusals(virtual)) == NODES - 1
     assert [stay for stay in virtual.path if stay.node == 2 and stay.time > at]
-    assert [told for told in virtual.told if told.what == "forgiven"]
+    assert [told for told in virtual.reports if told.what == "forgiven"]
 
 
 def test_without_another_neighbour_the_walk_waits_and_says_why():

@@ -283,7 +283,7 @@ def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(m
     virtual.at(0.3, PlannedFault("restart", 2))
     assert virtual.run()
     assert virtual.machines[2].disk["spent"] == Spending(24)
-    assert any(told.what == "budget counts as spent" for told in virtual.told)
+    assert any(told.what == "budget counts as spent" for told in virtual.reports)
     assert not any(isinstance(line, BudgetSpent) for line in virtual.logs[2])
     said = dataclasses.replace(fleet.disk(2), spent=Spending(3))  # an operator's order is kept
     monkeypatch.setattr(Fleet, "lost_disk", lambda self, v: said)
@@ -293,7 +293,7 @@ def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(m
     virtual.at(0.3, PlannedFault("restart", 2))
     assert virtual.run()
     assert 3 < spent(virtual)[2] <= 24
-    assert not any(told.what == "budget counts as spent" for told in virtual.told)
+    assert not any(told.what == "budget counts as spent" for told in virtual.reports)
 
 
 def test_the_end_of_a_budget_is_logged_once():

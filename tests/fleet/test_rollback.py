@@ -613,7 +613,7 @@ def test_a_restart_of_the_whole_fleet_does_not_block():
         virtual.at(1.0, PlannedFault("kill", v))
         virtual.at(2.0 + 0.1 * v, PlannedFault("restart", v))
     assert virtual.run()
-    assert Counter(told.what for told in virtual.told)["confirmed"] == 6
+    assert Counter(told.what for told in virtual.reports)["confirmed"] == 6
     assert virtual.final.epoch.counter == 0
 
 

@@ -94,7 +94,7 @@ def drive(
         step = np.append(job.checkpoints[: points - 1], so_far.done)
         provenance["loss"] = measure.describe()
         if job.metrics is not None:
-            provenance["metrics"] = job.metrics.told()
+            provenance["metrics"] = job.metrics.record()
         provenance["interrupted"] = so_far.done < plan.steps
         provenance["resumed_at"] = so_far.resumed_at
         provenance["seconds"] = so_far.seconds

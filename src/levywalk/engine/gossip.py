@@ -140,9 +140,9 @@ def gossip(
         "update": {"text": method, "recipe": None},
         "step_size": [part_record("schedule", Constant(made.step_size))],
         "rounds": made.rounds,
-        **({} if plan is None else {"metrics": plan.told()}),
+        **({} if plan is None else {"metrics": plan.record()}),
         "interrupted": failed is not None,
-        **({} if spent is None else {"costs": spent.told(network.n)}),
+        **({} if spent is None else {"costs": spent.record(network.n)}),
         "seconds": time.perf_counter() - began,
     }
     vectors = 2 if method == "tracking" else 1
@@ -183,7 +183,7 @@ class _GossipRecord:
         self.marks, self.errors = self.marks[:count], self.errors[:, :count]
         self.metrics, self.disagreement = self.metrics[:, :count], self.disagreement[:count]
 
-    def told(self) -> dict[str, Any]:
+    def trace_fields(self) -> dict[str, Any]:
         """Return the metrics, and where they were evaluated, as a trace holds them."""
         if self.metric_plan is None:
             return {}
@@ -259,7 +259,7 @@ def _trace(
         provenance=provenance,
         time=seconds,
         node_names=network.given_names,
-        **record.told(),
+        **record.trace_fields(),
     )
 
 

@@ -56,7 +56,7 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     down: set[tuple[int, int]] = set()
     ended = (-1, 0)  # how many stays there were at the end of the walk, and its updates
     rows = []
-    for what, group in groupby(virtual.told, key=lambda told: told.what):
+    for what, group in groupby(virtual.reports, key=lambda told: told.what):
         together = list(group)
         told = (
             _edges(together, down)
@@ -214,7 +214,7 @@ def timeline_data(virtual: VirtualFleet) -> TimelineData:
     chain = winning_chain(virtual.logs, virtual.fleet.published)
     marks = [
         (told.time, told.node, told.what)
-        for told in virtual.told
+        for told in virtual.reports
         if told.what
         in (
             "kill",
@@ -269,7 +269,7 @@ def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
     """Return which nodes were away, and when: dead or disconnected."""
     since: dict[tuple[int, str], float] = {(v, "away"): 0.0 for v in virtual.first_absent}
     bars = []
-    for told in virtual.told:
+    for told in virtual.reports:
         if told.what in (FaultKind.KILL, FaultKind.LOSE_DISK, "left"):
             since.setdefault((told.node, "away"), told.time)
         elif told.what in (FaultKind.RESTART, FaultKind.JOIN):
