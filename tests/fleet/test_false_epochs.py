@@ -813,5 +813,7 @@ def test_a_token_that_was_made_up_is_no_reason_for_silence() -> None:
     assert (final.step, final.epoch) == (300, BORN)
     given = [one.about["why"] for one in fleet.virtual.reports if one.what == "gives up"]
     assert given
-    assert all(why == f"a later token, of node {me}, is prepared here" for why in given)
+    assert all(
+        why == f"this node has already received a later token, from node {me}" for why in given
+    )
     assert fleet.virtual.now < 5.0

@@ -135,7 +135,7 @@ def test_the_walk_goes_around_a_neighbour_that_lives_and_does_not_answer(restart
         virtual.at(virtual.now + 1.0, PlannedFault("kill", holder))
         virtual.at(virtual.now + 1.2, PlannedFault("restart", holder))
     assert virtual.run()
-    why = "the node lives, and does not answer"
+    why = "the node runs, but does not answer"
     told = [one for one in virtual.reports if one.what == "gives up"]
     assert told
     assert {(one.about["to"], one.about["why"]) for one in told} == {(5, why)}
@@ -432,7 +432,7 @@ def test_a_certificate_that_the_guardian_did_not_sign_is_refused():
     virtual._queue.remove((at, order, to, event))
     virtual._push(at, to, event._replace(message=Activate(forged)))
     virtual.run(until=at)
-    assert any("not the guardian's" in str(told.about) for told in virtual.reports)
+    assert any("not signed by the guardian" in str(told.about) for told in virtual.reports)
     assert virtual.run()  # the true one is sent again
 
 
