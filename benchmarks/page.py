@@ -38,7 +38,8 @@ TITLES = {
         "their results have the same bits on every processor. The goals are 1.1 for one chain, "
         "1.15 for 64 replicas in the cache and 1.25 at a million nodes, and 1.15 for the walk "
         "alone in the cache. At a million nodes the walk alone should read four fifths of the "
-        "random cache lines that the machine can read. A width that the machine does not have is not measured.",
+        "random cache lines that the machine can read. A width that the machine does not have is "
+        "not measured.",
     ),
     "walk": (
         "The walk alone, against other libraries",
