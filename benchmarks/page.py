@@ -36,9 +36,10 @@ TITLES = {
         "draws. With 128 bits both may use a fused multiply-add. One chain is compared with C for "
         "the same width under -ffast-math, which may reorder sums; the kernels may not, because "
         "their results have the same bits on every processor. The goals are 1.1 for one chain, "
-        "1.15 for 64 replicas in the cache and 1.25 at a million nodes, 1.15 for the walk alone "
-        "in the cache, and four fifths of the random cache lines that the machine can read at a "
-        "million nodes. A width that the machine does not have is not measured.",
+        "1.15 for 64 replicas in the cache and 1.25 at a million nodes, and 1.15 for the walk "
+        "alone in the cache. At a million nodes the walk alone should read four fifths of the "
+        "random cache lines that the machine can read. A width that the machine does not have is "
+        "not measured.",
     ),
     "walk": (
         "The walk alone, against other libraries",
@@ -111,7 +112,7 @@ TITLES = {
         "at a time, with the others at 64, 10 and 1,000, on one thread. The limits are measured "
         "by small C programs (benchmarks/probes.c). *Random cache lines* is the time of the lines "
         "that an update must read, the record of its node and one edge, in tables of the same "
-        "sizes, if many are asked for at once; the lines of a record beyond the fourth count as "
+        "sizes, if many are asked for at once. The lines of a record beyond the fourth count as "
         "read in order. *Floating-point peak* is the time of its 2 dim products with additions in "
         "full registers. Neither has the words of the step, the decision, or any waiting in it.",
     ),

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter, LevywalkError, TooLarge
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import available_bytes
 
 VARIABLE = "LEVYWALK_MAX_FILE_SIZE"
@@ -70,7 +70,7 @@ def too_much(where: Path | str, limit: int) -> TooLarge:
     return TooLarge(
         f"{where}: more than {limit / 2**20:,.0f} MiB after decompression, which is the limit; if "
         "you trust the file, raise the limit with "
-        + typed("max_bytes=8 * 2**30", "--max-file-size 8G")
+        + python_or_command("max_bytes=8 * 2**30", "--max-file-size 8G")
     )
 
 

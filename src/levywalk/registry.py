@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile, RegistryWarning
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 KINDS = ("design", "update", "loss", "schedule", "network", "data")
 PARTS = ("target", "distance", "jump", "detector")  # parts of designs, which recipes contain
@@ -193,7 +193,7 @@ def find(kind: str, name: object) -> Callable[..., Any]:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidParameter(
             f"unknown {kind} {name!r}; {hint}known: {', '.join(sorted(table))}; "
-            f"add your own with {typed('lw.register', '--load FILE')}"
+            f"add your own with {python_or_command('lw.register', '--load FILE')}"
         )
     return table[name]
 

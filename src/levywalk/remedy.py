@@ -13,15 +13,15 @@ from contextvars import ContextVar
 _ON_COMMAND_LINE: ContextVar[bool] = ContextVar("on_command_line", default=False)
 
 
-def typed(python: str, command: str) -> str:
+def python_or_command(python: str, command: str) -> str:
     """Return the remedy in the words of whoever made the call.
 
     Examples
     --------
-    >>> typed("largest_component=True", "--largest-component")
+    >>> python_or_command("largest_component=True", "--largest-component")
     'largest_component=True'
     >>> with command_line():
-    ...     typed("largest_component=True", "--largest-component")
+    ...     python_or_command("largest_component=True", "--largest-component")
     '--largest-component'
     """
     return command if _ON_COMMAND_LINE.get() else python

@@ -204,7 +204,7 @@ def test_a_former_guardian_that_denies_its_release_is_found_out() -> None:
         known = machine.disk["known"].link
         assert known is not None
         assert false.opening not in (known.opening, known.right.link), v
-    assert {told.node for told in virtual.told if told.what == "lied"} == set(range(N))
+    assert {told.node for told in virtual.reports if told.what == "lied"} == set(range(N))
     assert final.base >= fleet.token.step  # nothing is lost
 
 
@@ -811,7 +811,9 @@ def test_a_token_that_was_made_up_is_no_reason_for_silence() -> None:
         fleet.virtual._tell(u, Got(me, Prepare(false, next(v for v in range(N) if v != u))))
     final = fleet.goes_on()
     assert (final.step, final.epoch) == (300, BORN)
-    given = [one.about["why"] for one in fleet.virtual.told if one.what == "gives up"]
+    given = [one.about["why"] for one in fleet.virtual.reports if one.what == "gives up"]
     assert given
-    assert all(why == f"a later token, of node {me}, is prepared here" for why in given)
+    assert all(
+        why == f"this node has already received a later token, from node {me}" for why in given
+    )
     assert fleet.virtual.now < 5.0

@@ -407,8 +407,8 @@ def test_a_node_on_another_machine_joins_where_no_node_runs(tmp_path: Path) -> N
         if names:
             assert peers[3].address == "10.0.0.4:7400"
             assert peers[3].fingerprint == key_fingerprint(own.certificate.read_bytes())
-    doors = read_operator_file(folder / "operator" / "operator.toml", 4)
-    assert doors[3].address == "10.0.0.4:7500"
+    operators = read_operator_file(folder / "operator" / "operator.toml", 4)
+    assert operators[3].address == "10.0.0.4:7500"
     assert Manifest.read(folder / "operator" / "manifest.json").nodes == 4
     further = operator_folder(folder, tmp_path / "further")
     assert [one.id for one in further] == [0, 1, 2, 3]
@@ -440,17 +440,17 @@ def known_of(folder: Path) -> list[object]:
     """Return all that a fleet's folder knows of its nodes, keys and signatures aside."""
     fleet = FleetFolder.open(folder)
     size = fleet.manifest
-    doors = read_operator_file(folder / "operator" / "operator.toml", size.nodes)
+    operators = read_operator_file(folder / "operator" / "operator.toml", size.nodes)
     return [
         size.nodes,
         size.mean_smoothness,
         fleet.neighbours(),
-        doors,
+        operators,
         fleet.files[0].neighbours[-1].address,
     ]
 
 
-STAGES = ["_tell", "write_size", "_add_edges", "_add_door", "sync_folder"]
+STAGES = ["_tell", "write_size", "_add_edges", "_add_operator_address", "sync_folder"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -25,7 +25,7 @@ import levywalk as lw
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.operate.fleet_status import winning_epoch
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.operate.stopped import able_to_continue
+from levywalk.fleet.operate.stopped_walk import able_to_continue
 from levywalk.fleet.runtime.node_status import running
 from tests.limits import PATIENCE, eventually
 

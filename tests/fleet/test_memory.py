@@ -180,7 +180,7 @@ def test_what_a_token_carries_is_checked():
     ):
         refused = published.refuses(published._with_lineage(token, wrong))
         assert refused is not None
-        assert refused.endswith(": impossible")
+        assert "is impossible after 9 decisions" in refused or "cannot come before" in refused
     right = Lineage(2, 7).reopened(FIRST_EPOCH, 3).reopened(SECOND, 9)
     assert published.refuses(published._with_lineage(token, right)) is None
     assert published.lineage(published._with_lineage(token, right)) == right

@@ -216,7 +216,7 @@ def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
         assert abs(sum(reported.values()) - lost) <= TERMS.renew_after + 1
         seen += lost > 10
         if lost:
-            assert any(told.what == "archived" for told in virtual.told)
+            assert any(told.what == "archived" for told in virtual.reports)
     assert seen
 
 

@@ -27,19 +27,25 @@ from levywalk.fleet.identity.errors import IdentityError, Untrusted
 from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.identity.operator_certificate import operator_tls
 from levywalk.fleet.operate import export
+from levywalk.fleet.operate.any_fleet import open_any_fleet
 from levywalk.fleet.operate.doctor import examine
-from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.node_processes import FleetProblem
+from levywalk.fleet.operate.operator_client import OperatorAnswer
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_status, checked_view
 from levywalk.fleet.operate.revive import revive
-from levywalk.fleet.operate.watched import open_watched
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.runtime.door_format import METHOD, MOST_QUESTION, SERVICE, Records, pieces
 from levywalk.fleet.runtime.findings import FindingLevel
 from levywalk.fleet.runtime.operator_port import BURST, OperatorPort, QuestionBudget
+from levywalk.fleet.runtime.operator_port_format import (
+    METHOD,
+    MOST_QUESTION,
+    SERVICE,
+    Records,
+    pieces,
+)
 from levywalk.fleet.runtime.transport import METHOD as TALK
 from levywalk.fleet.runtime.transport import SERVICE as NODE
 from levywalk.fleet.setup.create import create
@@ -125,7 +131,7 @@ def steady(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_status_is_that_of_the_folder(running: FleetFolder, away: Path) -> None:
-    here, elsewhere = running.status(PATIENCE), open_watched(away).status()
+    here, elsewhere = running.status(PATIENCE), open_any_fleet(away).status()
     assert steady(elsewhere) == steady(here)
     assert elsewhere["finished"]
     assert elsewhere["step"] == STEPS
@@ -135,13 +141,13 @@ def test_the_status_is_that_of_the_folder(running: FleetFolder, away: Path) -> N
 def test_the_model_and_the_trace_are_those_of_the_folder(
     running: FleetFolder, away: Path, tmp_path: Path
 ) -> None:
-    remote = open_watched(away)
+    remote = open_any_fleet(away)
     export.model(running, tmp_path / "here")
     found = export.model(remote, tmp_path / "away")
     assert (tmp_path / "here").read_bytes() == (tmp_path / "away").read_bytes()
     assert found.final
     assert found.token.step == STEPS
-    here, beside = export.trace(running), export.trace(open_watched(running.path / "operator"))
+    here, beside = export.trace(running), export.trace(open_any_fleet(running.path / "operator"))
     np.testing.assert_array_equal(beside.distance2, here.distance2)
     there = export.trace(remote)
     np.testing.assert_array_equal(there.walk, here.walk)
@@ -155,7 +161,7 @@ def test_the_model_and_the_trace_are_those_of_the_folder(
 def test_a_model_that_was_handed_over_meanwhile_is_taken_from_its_guardian(
     running: FleetFolder, away: Path
 ) -> None:
-    remote = open_watched(away)
+    remote = open_any_fleet(away)
     guarded = next(
         copy for v in range(NODES) for copy in remote.copies(v) if copy.place == "guarded"
     )
@@ -163,11 +169,11 @@ def test_a_model_that_was_handed_over_meanwhile_is_taken_from_its_guardian(
     assert (found.node, found.token.step) == (guarded.node, guarded.token.step)
     np.testing.assert_array_equal(found.token.model, remote.fetched(guarded).token.model)
     with pytest.raises(InvalidParameter, match="has no held model now"):
-        remote._model(remote._doors[guarded.node], "held")
+        remote._model(remote._clients[guarded.node], "held")
 
 
 def test_logs_and_doctor_from_elsewhere(running: FleetFolder, away: Path) -> None:
-    fleet = open_watched(away)
+    fleet = open_any_fleet(away)
     reports = fleet.reports()
     events = {(one["node"], one["event"]) for one in reports.all()}
     assert {(v, "started") for v in range(NODES)} <= events
@@ -203,18 +209,18 @@ def test_no_answer_contains_samples_or_keys(running: FleetFolder, away: Path) ->
 def test_only_an_operators_certificate_opens_the_port(
     running: FleetFolder, away: Path, tmp_path: Path
 ) -> None:
-    door = read_operator_file(away / "operator.toml", NODES)[0].address
+    address = read_operator_file(away / "operator.toml", NODES)[0].address
     ask = json.dumps({"do": "status"}).encode()
-    assert call(door, operator_tls(away), ask)
+    assert call(address, operator_tls(away), ask)
     neighbour = tls_of(running.path / "node-1")
-    assert refusal(door, neighbour, ask) == grpc.StatusCode.PERMISSION_DENIED
+    assert refusal(address, neighbour, ask) == grpc.StatusCode.PERMISSION_DENIED
     own = tls_of(running.path / "node-0")
-    assert refusal(door, own, ask) == grpc.StatusCode.PERMISSION_DENIED
+    assert refusal(address, own, ask) == grpc.StatusCode.PERMISSION_DENIED
     other = Authority.create(tmp_path / "other", "test")
     strange = operator_tls(other.issue_operator(tmp_path / "strange"))
     strange = strange._replace(authority=neighbour.authority)
-    assert refusal(door, strange, ask) == grpc.StatusCode.UNAVAILABLE  # TLS fails
-    assert refusal(door, None, ask) == grpc.StatusCode.UNAVAILABLE
+    assert refusal(address, strange, ask) == grpc.StatusCode.UNAVAILABLE  # TLS fails
+    assert refusal(address, None, ask) == grpc.StatusCode.UNAVAILABLE
 
 
 def test_an_operators_certificate_is_no_neighbours(running: FleetFolder, away: Path) -> None:
@@ -235,8 +241,8 @@ def test_an_expired_certificate_is_refused(running: FleetFolder, tmp_path: Path)
     with pytest.raises(IdentityError, match="expired"):
         operator_tls(tmp_path / "old")
     pem = [(tmp_path / "old" / name).read_bytes() for name in ("tls.key", "tls.crt", "ca.crt")]
-    door = read_operator_file(running.path / "operator" / "operator.toml", NODES)[0].address
-    assert refusal(door, Tls(*pem), b'{"do": "status"}') == grpc.StatusCode.UNAVAILABLE
+    address = read_operator_file(running.path / "operator" / "operator.toml", NODES)[0].address
+    assert refusal(address, Tls(*pem), b'{"do": "status"}') == grpc.StatusCode.UNAVAILABLE
 
 
 # What can be asked
@@ -266,14 +272,14 @@ WRONG = [
 
 @pytest.mark.parametrize("question", WRONG)
 def test_other_questions_are_refused(away: Path, question: bytes) -> None:
-    door = read_operator_file(away / "operator.toml", NODES)[0].address
-    assert refusal(door, operator_tls(away), question) == grpc.StatusCode.INVALID_ARGUMENT
+    address = read_operator_file(away / "operator.toml", NODES)[0].address
+    assert refusal(address, operator_tls(away), question) == grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_a_question_that_is_too_long_is_refused(away: Path) -> None:
-    door = read_operator_file(away / "operator.toml", NODES)[0].address
+    address = read_operator_file(away / "operator.toml", NODES)[0].address
     long = json.dumps({"do": "status", "x": "y" * MOST_QUESTION}).encode()
-    assert refusal(door, operator_tls(away), long) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refusal(address, operator_tls(away), long) == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class Stub:
@@ -323,15 +329,15 @@ def test_silent_connections_do_not_keep_operators_out(away: Path) -> None:
     with contextlib.ExitStack() as held:
         for _ in range(100):
             held.enter_context(socket.create_connection(address))
-        eventually(lambda: open_watched(away).status()["nodes_unreached"] == [])
+        eventually(lambda: open_any_fleet(away).status()["nodes_unreached"] == [])
 
 
 # Answers of nodes that lie
 
 
-def honest(away: Path) -> tuple[RemoteFleet, DoorAnswer]:
+def honest(away: Path) -> tuple[RemoteFleet, OperatorAnswer]:
     fleet = RemoteFleet.open(away)
-    return fleet, fleet._doors[0].ask({"do": "status"}, timeout=30.0)
+    return fleet, fleet._clients[0].ask({"do": "status"}, timeout=30.0)
 
 
 def test_a_false_status_is_refused(away: Path) -> None:
@@ -400,7 +406,7 @@ def test_nodes_that_do_not_answer_are_named(
     text = (partly / "operator.toml").read_text()
     right = read_operator_file(partly / "operator.toml", NODES)[1].address
     (partly / "operator.toml").write_text(text.replace(right, "127.0.0.1:9"))
-    fleet = open_watched(partly)
+    fleet = open_any_fleet(partly)
     found = fleet.status()
     assert found["nodes_unreached"] == [1]
     assert found["nodes_up"] == NODES - 1
@@ -429,14 +435,14 @@ def test_a_node_that_answers_for_another_is_not_believed(away: Path, tmp_path: P
     nodes = read_operator_file(swapped / "operator.toml", NODES)
     text = (swapped / "operator.toml").read_text()
     (swapped / "operator.toml").write_text(text.replace(nodes[1].address, nodes[2].address))
-    assert open_watched(swapped).status()["nodes_unreached"] == [1]
+    assert open_any_fleet(swapped).status()["nodes_unreached"] == [1]
 
 
 # Orders, folders and options
 
 
 def test_revive_needs_the_operators_key_besides(away: Path, tmp_path: Path) -> None:
-    fleet = open_watched(away)
+    fleet = open_any_fleet(away)
     with pytest.raises(FleetProblem, match="the walk is over"):
         revive(fleet)
 

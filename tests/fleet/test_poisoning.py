@@ -60,7 +60,7 @@ def fleet_of(
 
 
 def refusals(virtual):
-    return [told for told in virtual.told if told.what == "model refused"]
+    return [told for told in virtual.reports if told.what == "model refused"]
 
 
 # The bound
@@ -157,10 +157,10 @@ def test_other_changes_than_those_of_updates_are_refused():
     fleet = fleet_of()
     published, copy = fleet.published, fleet.token._replace(step=7)
     tiny = copy.model + 1e-300
-    assert "without an update" in refuses_change(published, copy, copy._replace(model=tiny), 5)
+    assert "no update was made" in refuses_change(published, copy, copy._replace(model=tiny), 5)
     zero = copy._replace(model=-copy.model)  # -0.0 is another number
     assert np.array_equal(zero.model, copy.model)
-    assert "without an update" in refuses_change(published, copy, zero, 5)
+    assert "no update was made" in refuses_change(published, copy, zero, 5)
     assert refuses_change(published, copy, copy._replace(hops=9), 5) is None
     assert "6 updates" in refuses_change(published, copy, copy._replace(step=13), 5)
     assert "-1 updates" in refuses_change(published, copy, copy._replace(step=6), 5)
@@ -284,7 +284,9 @@ def test_a_model_that_is_changed_in_a_jump_alone_is_refused():
     found = refusals(virtual)
     assert found
     assert {told.about["node"] for told in found} == {2}
-    assert {told.about["why"] for told in found} == {"it has changed the model without an update"}
+    assert {told.about["why"] for told in found} == {
+        "it has changed the model, although no update was made"
+    }
 
 
 def test_small_steps_within_the_bound_are_not_noticed():
@@ -400,8 +402,12 @@ def test_a_holder_whose_guardian_is_gone_shows_what_it_was_given():
     token = made.after(given, 2)
     assert "whose hash was signed" in why(kind, false(token), made.release, false(given))
     assert "updates since" in why(kind, token._replace(step=2), made.release, given)
-    assert "its chain is not" in why(kind, token._replace(chain=b"x"), made.release, given)
-    assert "its transfers is not" in why(kind, token._replace(transfers=9), made.release, given)
+    assert "its value of chain does not follow" in why(
+        kind, token._replace(chain=b"x"), made.release, given
+    )
+    assert "its value of transfers does not follow" in why(
+        kind, token._replace(transfers=9), made.release, given
+    )
 
 
 @pytest.mark.parametrize("step_size", [0.05, Decaying(0.3, timescale=500.0)])
@@ -433,7 +439,7 @@ def test_a_next_node_whose_giver_is_gone_changes_nothing():
     made = Opened()
     given, why, kind = made.given, made.why, "giver gone"
     assert why(kind, given, made.release, given) is None
-    assert "without an update" in why(kind, false(given, 1e-9), made.release, given)
+    assert "no update was made" in why(kind, false(given, 1e-9), made.release, given)
     assert "none is possible" in why(kind, made.after(given, 1), made.release, given)
 
 
@@ -459,7 +465,7 @@ def test_a_walk_that_came_back_to_its_guardian_counts_the_updates_in_between(kin
     assert why(kind, back, made.release, given, 1) is None
     assert "changed the model" in why(kind, false(back), made.release, given, 1)
     aside = made.after(given, 4).handed_over(3, 1)
-    assert "its chain is not" in why(kind, aside, made.release, given, 1)
+    assert "its value of chain does not follow" in why(kind, aside, made.release, given, 1)
 
 
 def test_a_revived_copy_is_the_one_of_the_operators_word():
@@ -467,7 +473,7 @@ def test_a_revived_copy_is_the_one_of_the_operators_word():
     given, why = made.given, made.why
     word = Right(operators_word(given, 2, 1))
     assert why("revived", given, word, given) is None
-    assert "without an update" in why("revived", false(given), word, given)
+    assert "no update was made" in why("revived", false(given), word, given)
     assert "none is possible" in why("revived", made.after(given, 1), word, given)
     assert "whose hash was signed" in why("revived", false(given), word, false(given))
 
@@ -578,7 +584,7 @@ def test_a_release_must_show_the_model_whose_hash_it_names():
     found = refusals(lying)
     assert found
     assert {told.about["why"] for told in found} == {
-        "it is not the model whose hash is to be released"
+        "its hash is not the one that the guardian is asked to release"
     }
 
 
@@ -597,7 +603,7 @@ def test_forgiven_the_sender_takes_part_again():
     assert virtual.run()
     assert len(refusals(virtual)) == NODES - 1
     assert [stay for stay in virtual.path if stay.node == 2 and stay.time > at]
-    assert [told for told in virtual.told if told.what == "forgiven"]
+    assert [told for told in virtual.reports if told.what == "forgiven"]
 
 
 def test_without_another_neighbour_the_walk_waits_and_says_why():

@@ -20,9 +20,9 @@ from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import sweep
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.operate.any_fleet import open_any_fleet
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.operate.watched import open_watched
 from levywalk.fleet.protocol.messages import Prepare
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit
@@ -283,7 +283,7 @@ def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(m
     virtual.at(0.3, PlannedFault("restart", 2))
     assert virtual.run()
     assert virtual.machines[2].disk["spent"] == Spending(24)
-    assert any(told.what == "budget counts as spent" for told in virtual.told)
+    assert any(told.what == "budget counts as spent" for told in virtual.reports)
     assert not any(isinstance(line, BudgetSpent) for line in virtual.logs[2])
     said = dataclasses.replace(fleet.disk(2), spent=Spending(3))  # an operator's order is kept
     monkeypatch.setattr(Fleet, "lost_disk", lambda self, v: said)
@@ -293,7 +293,7 @@ def test_a_copy_of_the_folder_from_before_the_first_start_gives_no_budget_back(m
     virtual.at(0.3, PlannedFault("restart", 2))
     assert virtual.run()
     assert 3 < spent(virtual)[2] <= 24
-    assert not any(told.what == "budget counts as spent" for told in virtual.told)
+    assert not any(told.what == "budget counts as spent" for told in virtual.reports)
 
 
 def test_the_end_of_a_budget_is_logged_once():
@@ -546,7 +546,7 @@ def test_real_nodes_from_init_to_a_spent_budget(tmp_path):
         assert told["epsilon_spent"] == PRIVACY.epsilon(24)
         assert status["loss"] is None
         assert all(row["loss"] is None for row in status["nodes"])
-        assert open_watched(folder / "operator").status()["privacy"] == told
+        assert open_any_fleet(folder / "operator").status()["privacy"] == told
         shown = fetched(fleet.files[1].metrics)
         assert 'levywalk_privacy_updates_spent{node="1"} 24' in shown
         assert "levywalk_privacy_epsilon_spent" in shown

@@ -414,7 +414,7 @@ def test_each_guardian_refuses_false_models_of_each_token(privacy: Any) -> None:
     virtual.at(0.1, PlannedFault("poison", 2))
     assert virtual.run()
     for one in virtual.each:
-        assert {told.what for told in one.told} >= {"poison", "model refused"}
+        assert {told.what for told in one.reports} >= {"poison", "model refused"}
         assert float(np.linalg.norm(one.final.model)) < 50.0
 
 

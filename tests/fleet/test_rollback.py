@@ -141,9 +141,9 @@ def test_a_chain_tells_a_restart_from_a_fork_and_from_an_old_copy():
         link = links[(count - 1) * LINK : count * LINK]
         assert disagreement(now, Sighting(origin, count, link, ended, False, b"")) == ""
         more = disagreement(now, Sighting(origin, count, link, ended + 1, False, b""))
-        assert f"write {ended + 1}, but its disk ended with write {ended}" in more
+        assert f"write {ended + 1} of the fenced node, whose disk ended with write {ended}" in more
         other = Sighting(origin, count, b"x" * LINK, 1, False, b"")
-        assert "a copy of its disk was started" in disagreement(now, other)
+        assert "a copy of the disk was started" in disagreement(now, other)
     ahead = Sighting(origin, 6, b"x" * LINK, 1, False, b"")
     assert "start 6" in disagreement(now, ahead)
     assert disagreement(now, Sighting(*NOTHING, b"")) == ""
@@ -234,7 +234,7 @@ def test_two_starts_from_one_disk_are_a_fork():
     (told,) = sent(neighbour.receive(Got(2, other._standing()), 0.0), Sighting)
     effects = other.receive(Got(1, told), 0.0)
     assert said(effects) == ["fenced"]
-    assert "a copy of its disk was started" in other.fenced
+    assert "a copy of the disk was started" in other.fenced
 
 
 def test_a_guardian_with_an_old_disk_acts_on_nothing_before_all_have_answered():
@@ -270,7 +270,9 @@ def test_a_neighbour_that_has_seen_more_fences_for_good(answered_first):
     more = Sighting(starts.origin, 1, links_of(node)[:LINK], starts.commits + 5, False, b"")
     effects = node.receive(Got(3, more), 1.0)
     assert said(effects) == ["fenced"]
-    assert node.fenced.startswith(f"node 3 has seen its write {starts.commits + 5}, but")
+    assert node.fenced.startswith(
+        f"node 3 has seen write {starts.commits + 5} of the fenced node, whose"
+    )
     release = Got(1, Release(NOW, TOKEN.seq, 3, bytes(32), 9))
     for event in (release, Silent(), Turn(), Timer(), Gone(1), Genesis(FLEET.token), Reached(1)):
         assert not done(node.receive(event, 500.0))
@@ -613,7 +615,7 @@ def test_a_restart_of_the_whole_fleet_does_not_block():
         virtual.at(1.0, PlannedFault("kill", v))
         virtual.at(2.0 + 0.1 * v, PlannedFault("restart", v))
     assert virtual.run()
-    assert Counter(told.what for told in virtual.told)["confirmed"] == 6
+    assert Counter(told.what for told in virtual.reports)["confirmed"] == 6
     assert virtual.final.epoch.counter == 0
 
 
@@ -623,7 +625,7 @@ def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     virtual.at(1.0, PlannedFault("roll back", 2))
     virtual.at(2.0, PlannedFault("rejoin", 2))
     virtual.run(until=1.5)
-    assert "has seen its write" in virtual.node(2).fenced
+    assert "of the fenced node, whose disk ended with write" in virtual.node(2).fenced
     assert "plan a fault 'rejoin'" in why_stuck(virtual)
     with command_line():  # which has no such option
         assert "(--lose-disk 2@TIME --gone 2@TIME --restart 2@LATER)" in why_stuck(virtual)

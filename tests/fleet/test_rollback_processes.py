@@ -122,7 +122,7 @@ def test_a_flood_of_tls_handshakes_does_not_keep_a_fleet_from_starting_again(
     stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
     files = FleetFolder.open(live.folder).files
-    doors = [(one.listen.split(":")[0], int(one.listen.split(":")[1])) for one in files.values()]
+    ports = [(one.listen.split(":")[0], int(one.listen.split(":")[1])) for one in files.values()]
     over, tries = threading.Event(), []
 
     def knocks(first: int) -> None:
@@ -131,7 +131,7 @@ def test_a_flood_of_tls_handshakes_does_not_keep_a_fleet_from_starting_again(
             if over.is_set():
                 break
             try:
-                line = socket.create_connection(doors[i % len(doors)], 2.0)
+                line = socket.create_connection(ports[i % len(ports)], 2.0)
             except OSError:
                 over.wait(0.01)  # it does not listen yet
                 continue

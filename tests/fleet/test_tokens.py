@@ -163,7 +163,7 @@ def test_a_death_loses_updates_of_the_tokens_that_were_there_and_no_other(method
     virtual.at(0.1, PlannedFault("kill", "holder"))  # the fastest walks take 0.17 s
     virtual.at(0.15, PlannedFault("gone", "holder"))
     assert virtual.run()
-    killed = [{told.node for told in one.told if told.what == "kill"} for one in virtual.each]
+    killed = [{told.node for told in one.reports if told.what == "kill"} for one in virtual.each]
     assert killed[0] == killed[1] != set()
     traces = [merge(one.logs, one.fleet) for one in virtual.each]
     assert traces[0].provenance["fleet"]["epochs"][-1]["epoch"][0] > 0

@@ -108,7 +108,7 @@ def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     assert not waits.over
     assert "waits for its guardian" in why_stuck(waits)
     assert "which is dead: restart it" in why_stuck(waits)
-    guardian = next(told.node for told in waits.told if told.what == "kill")
+    guardian = next(told.node for told in waits.reports if told.what == "kill")
     waits.at(waits.now, PlannedFault("restart", guardian))
     assert waits.run()
     assert waits.final.epoch.counter == 0
@@ -135,8 +135,8 @@ def test_the_walk_goes_around_a_neighbour_that_lives_and_does_not_answer(restart
         virtual.at(virtual.now + 1.0, PlannedFault("kill", holder))
         virtual.at(virtual.now + 1.2, PlannedFault("restart", holder))
     assert virtual.run()
-    why = "the node lives, and does not answer"
-    told = [one for one in virtual.told if one.what == "gives up"]
+    why = "the node runs, but does not answer"
+    told = [one for one in virtual.reports if one.what == "gives up"]
     assert told
     assert {(one.about["to"], one.about["why"]) for one in told} == {(5, why)}
     assert not any(isinstance(line, Visit) for line in virtual.machines[5].log)
@@ -175,9 +175,9 @@ def test_a_neighbour_that_never_takes_the_model_is_named_at_once_the_next_time()
     virtual = VirtualFleet(fleet_of(design=lw.unif_rw(), steps=60))
     for v in range(12):
         mute(virtual, v, Prepare)
-    while not any(one.what == "gives up" for one in virtual.told):
+    while not any(one.what == "gives up" for one in virtual.reports):
         virtual.step()
-    first = next(one for one in virtual.told if one.what == "gives up")
+    first = next(one for one in virtual.reports if one.what == "gives up")
     node = virtual.node(first.node)
     assert node.not_taken == {first.about["to"]: 1}
     while not holds_to(virtual, first.about["to"])[first.node]:
@@ -215,7 +215,7 @@ def test_a_guardian_that_lives_and_does_not_answer_is_named():
 
 def test_the_operator_can_call_a_guardian_gone():
     virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "guardian"))
-    guardian = next(told.node for told in virtual.told if told.what == "kill")
+    guardian = next(told.node for told in virtual.reports if told.what == "kill")
     virtual.at(virtual.now, PlannedFault("gone", guardian))
     assert virtual.run()
 
@@ -287,7 +287,7 @@ def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
     path = [stay for stay in virtual.path if stay.node == 5]
     assert trace.visits[0, 5] > 0
     assert min(stay.time for stay in path) > 0.3
-    left = next(told.time for told in virtual.told if told.what == "left")
+    left = next(told.time for told in virtual.reports if told.what == "left")
     assert all(stay.node != 8 for stay in virtual.path if stay.time > left)
 
 
@@ -319,7 +319,7 @@ def test_all_that_happens_is_the_same_again():
         (2.5, PlannedFault("kill", "holder")),
     ]
     one, two = after(GuardianPolicy.WAIT, *faults), after(GuardianPolicy.WAIT, *faults)
-    assert one.told == two.told
+    assert one.reports == two.reports
     assert one.path == two.path
 
 
@@ -432,7 +432,7 @@ def test_a_certificate_that_the_guardian_did_not_sign_is_refused():
     virtual._queue.remove((at, order, to, event))
     virtual._push(at, to, event._replace(message=Activate(forged)))
     virtual.run(until=at)
-    assert any("not the guardian's" in str(told.about) for told in virtual.told)
+    assert any("not signed by the guardian" in str(told.about) for told in virtual.reports)
     assert virtual.run()  # the true one is sent again
 
 

@@ -24,7 +24,7 @@ LOOP = "engine/kernels/loop.py"
 PLANTED = {
     "acceptance without the degree ratio": [
         (
-            "walks/bound.py",
+            "walks/bound_walk.py",
             "np.asarray(self.scores / self.network.degree)",
             "np.asarray(self.scores)",
         ),

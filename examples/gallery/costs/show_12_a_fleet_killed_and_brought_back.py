@@ -25,7 +25,7 @@ plan = Fleet.of(network, problem, lw.mhlj(), steps=1_200, step_size="theory", se
 fleet = VirtualFleet(plan)
 fleet.at(1.502, PlannedFault("kill", "holder"))
 fleet.run(until=1.502)
-killed = next(told.node for told in fleet.told if told.what == "kill")
+killed = next(told.node for told in fleet.reports if told.what == "kill")
 fleet.at(3.0, PlannedFault("restart", killed))
 finished = fleet.run()
 

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 
 from levywalk.fleet.operate.fleet_status import winning_epoch
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.operate.stopped import able_to_continue
+from levywalk.fleet.operate.stopped_walk import able_to_continue
 
 place = Path(tempfile.mkdtemp())
 

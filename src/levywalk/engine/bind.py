@@ -18,7 +18,7 @@ from levywalk.problem import Problem, is_single, known_smoothness, model_type
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.step import Method, PublishedPhase, Site
 from levywalk.updates import LocalData, Update, as_step_size, as_update, check_update
-from levywalk.walks import Bound, Detector, Walk
+from levywalk.walks import BoundWalk, Detector, Walk
 
 if TYPE_CHECKING:
     from levywalk.privacy import BoundPrivacy
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class BoundPhase:
     """One phase of a walk, bound to a network, with its step size; a switching walk has two."""
 
-    bound: Bound
+    bound: BoundWalk
     published: PublishedPhase
 
     @property
@@ -76,7 +76,7 @@ def bind_phases(
     return tuple(phases)
 
 
-def _theory(step_size: Any, update: Update, bound: Bound, problem: Problem) -> float:
+def _theory(step_size: Any, update: Update, bound: BoundWalk, problem: Problem) -> float:
     """Return the value of "theory"; a problem without smoothness constants has none."""
     if known_smoothness(problem) is not None:
         return update.default_step_size(bound.largest, problem)
@@ -115,7 +115,7 @@ def method_of(
 class Sites:
     """The nodes of a simulation as `Site` objects; each is built at its first visit."""
 
-    def __init__(self, method: Method, problem: Problem, bounds: list[Bound]) -> None:
+    def __init__(self, method: Method, problem: Problem, bounds: list[BoundWalk]) -> None:
         self.method, self.problem, self.bounds = method, problem, bounds
         self._made: dict[int, Site] = {}
 
@@ -156,7 +156,7 @@ def bind(
     return method, Sites(method, problem, [phase.bound for phase in phases])
 
 
-def sample_counts(problem: Problem, bound: Bound) -> Ints:
+def sample_counts(problem: Problem, bound: BoundWalk) -> Ints:
     """Return the number of samples of each node of the network, 0 for an idle one.
 
     A problem that is not made of samples has 1 at each node with data.

@@ -27,7 +27,7 @@ from levywalk.engine.twin_check import check_twins
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import CtrlC, Listening
 from levywalk.progress import Bar
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace import Trace
 
 _PIECE = 1 << 16  # steps between two checks for Ctrl-C, or fewer …
@@ -94,7 +94,7 @@ def drive(
         step = np.append(job.checkpoints[: points - 1], so_far.done)
         provenance["loss"] = measure.describe()
         if job.metrics is not None:
-            provenance["metrics"] = job.metrics.told()
+            provenance["metrics"] = job.metrics.record()
         provenance["interrupted"] = so_far.done < plan.steps
         provenance["resumed_at"] = so_far.resumed_at
         provenance["seconds"] = so_far.seconds
@@ -279,7 +279,7 @@ def _trace(
         warnings.warn(
             f"{provenance['design']['name']}: {diverged} of {plan.replicas} replicas diverged, the "
             f"first at step {first}; their errors are infinite from there on"
-            + typed(
+            + python_or_command(
                 " (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
                 "; use a smaller step size: up to theory is stable (--step-size theory, or for "
                 "an experiment file --set run.step_size=theory)",

@@ -36,7 +36,7 @@ from levywalk.problem import (
 )
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 from levywalk.schedule import Constant
 from levywalk.trace import Costs, Trace, as_costs
@@ -118,7 +118,7 @@ def gossip(
         l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
             f"problem must have no l1 penalty, got l1 = {l1:g}: "
-            f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
+            f"gossip has no step for it; use {python_or_command('lw.run', 'a walk')}, or a ridge"
         )
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)
@@ -140,9 +140,9 @@ def gossip(
         "update": {"text": method, "recipe": None},
         "step_size": [part_record("schedule", Constant(made.step_size))],
         "rounds": made.rounds,
-        **({} if plan is None else {"metrics": plan.told()}),
+        **({} if plan is None else {"metrics": plan.record()}),
         "interrupted": failed is not None,
-        **({} if spent is None else {"costs": spent.told(network.n)}),
+        **({} if spent is None else {"costs": spent.record(network.n)}),
         "seconds": time.perf_counter() - began,
     }
     vectors = 2 if method == "tracking" else 1
@@ -183,7 +183,7 @@ class _GossipRecord:
         self.marks, self.errors = self.marks[:count], self.errors[:, :count]
         self.metrics, self.disagreement = self.metrics[:, :count], self.disagreement[:count]
 
-    def told(self) -> dict[str, Any]:
+    def trace_fields(self) -> dict[str, Any]:
         """Return the metrics, and where they were evaluated, as a trace holds them."""
         if self.metric_plan is None:
             return {}
@@ -259,7 +259,7 @@ def _trace(
         provenance=provenance,
         time=seconds,
         node_names=network.given_names,
-        **record.told(),
+        **record.trace_fields(),
     )
 
 

@@ -102,7 +102,7 @@ class MetricPlan:
                     ) from error
         return found
 
-    def told(self) -> dict[str, dict[str, Any]]:
+    def record(self) -> dict[str, dict[str, Any]]:
         """Return names and directions as plain data, for provenance."""
         return {
             name: {"higher_is_better": is_rising(name, function)}

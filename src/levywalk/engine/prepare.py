@@ -31,13 +31,13 @@ from levywalk.privacy import (
     scored_problem,
 )
 from levywalk.problem import Problem, first_model, model_type
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
 from levywalk.trace import Costs
 from levywalk.updates import Update, as_update, check_update
-from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
+from levywalk.walks import AliasTable, BoundWalk, Walk, is_plain_design
 
 EVEN, GROWING = 100, 100  # default checkpoints
 CHECKPOINTS = EVEN + GROWING
@@ -192,13 +192,13 @@ def _require_records(replicas: int, nodes: int, steps: int, checkpoints: int) ->
         "visits",
         (replicas, nodes),
         8,
-        typed("use record_visits=False or fewer replicas", "use fewer replicas"),
+        python_or_command("use record_visits=False or fewer replicas", "use fewer replicas"),
     )
     require_room(
         "walk",
         (replicas, steps),
         4,
-        typed(
+        python_or_command(
             "use record_walk=False, fewer steps or fewer replicas",
             "use fewer steps or replicas, or for an experiment file --set run.record_walk=false",
         ),
@@ -207,7 +207,7 @@ def _require_records(replicas: int, nodes: int, steps: int, checkpoints: int) ->
         "checkpoints",
         (7, replicas, checkpoints),
         8,
-        typed(
+        python_or_command(
             "use a larger record_every or fewer replicas",
             "use fewer replicas, or for an experiment file --set run.record_every=1000",
         ),
@@ -256,7 +256,12 @@ def _listed(record_every: Any) -> bool:
 
 
 def start_nodes(
-    start: Any, design: Walk, network: Network, problem: Problem, bound: Bound, start_keys: Words64
+    start: Any,
+    design: Walk,
+    network: Network,
+    problem: Problem,
+    bound: BoundWalk,
+    start_keys: Words64,
 ) -> Ints:
     """Return the node that each replica starts from, which is always a node with data."""
     n, replicas, holders = network.n, len(start_keys), bound.holders
@@ -291,7 +296,7 @@ def start_nodes(
 
 
 def _start_law(
-    start: str, design: Walk, network: Network, problem: Problem, bound: Bound
+    start: str, design: Walk, network: Network, problem: Problem, bound: BoundWalk
 ) -> Floats | None:
     if start == "uniform":
         return None

@@ -39,7 +39,7 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
     assert bound is not None
     privacy, cap = bound.privacy, bound.whole_cap
     made = state.node_memory[RELEASES].reshape(plan.replicas, plan.tokens, -1).sum(axis=1)
-    record: dict[str, Any] = privacy.told() | {
+    record: dict[str, Any] = privacy.record() | {
         "definition": privacy.definition,
         "updates_at_cap": cap,
         "epsilon_at_cap": privacy.epsilon(cap),

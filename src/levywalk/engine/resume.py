@@ -308,7 +308,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "record_walk": plan.record_walk,
         "record_visits": plan.record_visits,
         "loss": "exact" if job.loss_nodes is None else _digest(job.loss_nodes),
-        **({} if job.costs is None else {"costs": _digest(job.costs.told(plan.network.n))}),
+        **({} if job.costs is None else {"costs": _digest(job.costs.record(plan.network.n))}),
         **({} if job.metrics is None else {"metrics": job.metrics.identity()}),
         **({} if plan.method.privacy is None else {"privacy": repr(plan.method.privacy)}),
     }

@@ -395,7 +395,7 @@ def _provenance(
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
         **_width(job.backend),
         **_framework(problem),
-        **({} if job.costs is None else {"costs": job.costs.told(network.n)}),
+        **({} if job.costs is None else {"costs": job.costs.record(network.n)}),
         **({} if plan.tokens == 1 else {"tokens": plan.tokens, "meeting": plan.meeting}),
     }
 

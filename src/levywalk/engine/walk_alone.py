@@ -36,7 +36,7 @@ from levywalk.step import PublishedPhase
 from levywalk.trace.walk_record import WalkRecord
 from levywalk.updates import Sgd
 from levywalk.version import __version__
-from levywalk.walks import Bound, Walk, as_target, is_plain_design
+from levywalk.walks import BoundWalk, Walk, as_target, is_plain_design
 
 if TYPE_CHECKING:
     from levywalk.engine.kernels.walkers import StepParameters
@@ -193,7 +193,7 @@ class _Flat:
         return np.zeros(1)
 
 
-def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[Problem, Bound]:
+def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[Problem, BoundWalk]:
     """Bind a design; without a problem, a placeholder is used that the design must not need."""
     if not isinstance(design, Walk) or len(design.phases) != 1:
         raise InvalidParameter(
@@ -231,7 +231,7 @@ def _observable(observable: Any, n: int) -> Floats:
 def _shares(
     network: Network,
     problem: Problem,
-    bound: Bound,
+    bound: BoundWalk,
     record: WalkNotes,
     walk_keys: Words64,
     steps: int,

@@ -28,7 +28,7 @@ from levywalk.network import Network, as_network
 from levywalk.privacy import Privacy, as_privacy, check_scores, scored_problem
 from levywalk.problem import Problem
 from levywalk.problem.named import flat_model, flat_problem
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace import Costs, Trace, as_costs
 from levywalk.trace.comparison import Comparison, Trial
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
@@ -195,7 +195,7 @@ def compare(
         )
     found = _comparison(runs, ranking)
     if private is not None and given is None:
-        size = typed("step_size=0.01", "--step-size 0.01")
+        size = python_or_command("step_size=0.01", "--step-size 0.01")
         warnings.warn(
             "step sizes were tuned on the data, and the ε of privacy does not count that; if it "
             f"must be counted, give a number that does not depend on the data, such as {size}",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 
 def explain(model: type[BaseModel], item: Any) -> str:
@@ -44,7 +44,7 @@ def explain(model: type[BaseModel], item: Any) -> str:
         hint = f"did you mean {near[0]!r}? " if near else ""
         return (
             f"{key}.{name}: must be one of {tags}, got {tag!r}; {hint}a name of your own must be "
-            f"registered first, with {typed('lw.register', 'levywalk --load FILE')}"
+            f"registered first, with {python_or_command('lw.register', 'levywalk --load FILE')}"
         )
     message = item["msg"].removeprefix("Input should be ").replace("Value error, ", "")
     return f"{key}: must be {message}, got {value!r}"

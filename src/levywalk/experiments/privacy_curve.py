@@ -170,7 +170,7 @@ def privacy_curve(
             if privacy is not None and privacy.adversary == "neighbour":
                 rows[-1]["between_nodes"] = _between_nodes(network, problem, design, privacy, trace)
             bar.advance(1)
-    shared = {key: v for key, v in first.told().items() if key not in ("noise", "budget")}
+    shared = {key: v for key, v in first.record().items() if key not in ("noise", "budget")}
     return PrivacyCurve(
         rows[1:],
         rows[0],

@@ -15,7 +15,7 @@ from levywalk.engine.metric_plan import check_metrics
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.metrics import is_rising
 from levywalk.problem import Problem, check_problem, first_model, known_optimum
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
 
 
@@ -48,7 +48,7 @@ def ranking_for(
         if optimum is None:
             warnings.warn(
                 "the optimum of the problem is not known, so designs are ranked by the loss"
-                + typed(
+                + python_or_command(
                     "; give rank_by='loss' to say so, or the problem an attribute `optimum`", ""
                 ),
                 DataWarning,
@@ -85,7 +85,7 @@ def ranking_for(
     if not all(0.0 < distance < math.inf for distance in distances):
         raise InvalidParameter(
             "the relative error is undefined: x0 is the optimum or too far from it; "
-            + typed(
+            + python_or_command(
                 "give another x0, or rank_by='loss'",
                 "the walk begins at 0, so take another --target, or smaller numbers",
             )
@@ -99,7 +99,7 @@ def _by_recorded_metric(
     """Return the ranking by a metric; refuse one that no run evaluates."""
     if name not in metrics:
         known = ", ".join(repr(one) for one in [*(c.value for c in Criterion), *metrics])
-        missing = typed(
+        missing = python_or_command(
             f"metrics={{{name!r}: …}}", f"--metrics {name} with a data file and --held-out 0.2"
         )
         raise InvalidParameter(

@@ -29,7 +29,7 @@ from levywalk.problem import LeastSquares, Problem
 from levywalk.problem.partition import split_partition
 from levywalk.problem.problem import IDLE
 from levywalk.registry import arguments_of, check_arguments, find, from_dict, names
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -274,7 +274,7 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
         near = _did_you_mean(name, can) or ";"
         raise InvalidParameter(
             f"unknown {kind} {name!r}{near} known: {', '.join(can)}; add your own with "
-            f"{typed('lw.register', '--load FILE')}"
+            f"{python_or_command('lw.register', '--load FILE')}"
         )
     make = known[name]
     takes = _plain_arguments(make)

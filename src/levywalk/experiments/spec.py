@@ -34,7 +34,7 @@ from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
 from levywalk.problem.partition import held_out_rows, split_partition
 from levywalk.registry import arguments_of, find, from_dict, names
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace import as_costs
 from levywalk.trace.ranking import Criterion
 from levywalk.updates import Sgd, Update
@@ -146,10 +146,10 @@ class _DataFile(FileSection):
         """Return the problem, and the features and targets that are held out, if there are any."""
         loss = loss_of(self.loss)
         if self.node is not None and self.partition is not None:
-            names = typed("partition and node", "--partition and --node")
+            names = python_or_command("partition and node", "--partition and --node")
             raise InvalidSpec(f"{names} exclude each other: a node column says where each row is")
         if self.idle == "pass" and self.node is None:
-            given = typed("idle = 'pass' needs node", "--idle pass needs --node COLUMN")
+            given = python_or_command("idle = 'pass' needs node", "--idle pass needs --node COLUMN")
             raise InvalidSpec(
                 f"{given}: without a node column every node gets samples, and none is idle"
             )
@@ -263,7 +263,9 @@ class _Run(FileSection):
             values["accuracy"] = None
         if not (self.ranks_by_share or self.rank_by in (Criterion.LOSS, *self.metrics)):
             if self.rank_by in METRIC_NAMES:
-                given = typed(f"metrics = [{self.rank_by!r}]", f"--metrics {self.rank_by}")
+                given = python_or_command(
+                    f"metrics = [{self.rank_by!r}]", f"--metrics {self.rank_by}"
+                )
                 remedy = f"; give {given}"
             else:
                 remedy = f", which are {', '.join(METRIC_NAMES)}"
@@ -325,9 +327,9 @@ class Experiment(FileSection):
             if self.run.metrics and not without:
                 if held is None:
                     if isinstance(self.problem, _DataFile):
-                        add = typed("[problem] held_out = 0.2", "--held-out 0.2")
+                        add = python_or_command("[problem] held_out = 0.2", "--held-out 0.2")
                     else:
-                        add = typed(
+                        add = python_or_command(
                             '[problem] file = "FILE" and held_out = 0.2',
                             "--data FILE --held-out 0.2",
                         )

@@ -54,7 +54,7 @@ class Competition:
     """The runs of one cell."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
-        self.told = description
+        self.description = description
         self.accuracies = [float(value) for value in description["accuracies"]]
         self.is_gossip = description["pair"]["walk"] == "gossip"
         self.budget = int(description["budget"])
@@ -64,7 +64,7 @@ class Competition:
 
     def result(self) -> Cell:
         """Return what the store holds."""
-        tunable = self.is_gossip or built_pair(self.told["pair"])[1].tunable
+        tunable = self.is_gossip or built_pair(self.description["pair"])[1].tunable
         chosen, tuned_steps = [1.0] * len(self.accuracies), [math.inf] * len(self.accuracies)
         chosen_first, first_steps = list(chosen), list(tuned_steps)
         tried: dict[float, Floats] = {}
@@ -72,14 +72,14 @@ class Competition:
             tried = self.tuning_scores()
             chosen, tuned_steps = self.chosen(tried)
             chosen_first, first_steps = chosen, tuned_steps
-            if self.told["first"]:
+            if self.description["first"]:
                 chosen_first, first_steps = self.chosen(tried, first=True)
-        also = [float(value) for value in self.told.get("also", ())] if tunable else []
+        also = [float(value) for value in self.description.get("also", ())] if tunable else []
         factors = sorted({*chosen, *chosen_first, *also})
-        seeds = self.told["seeds"]
+        seeds = self.description["seeds"]
         found = {name: np.full((len(factors), len(seeds), len(self.accuracies)), np.inf)
                  for name in COUNTS}  # fmt: skip
-        walks = 1 if self.is_gossip else int(self.told["walks"])
+        walks = 1 if self.is_gossip else int(self.description["walks"])
         found["first"] = np.full((len(factors), len(seeds), walks, len(self.accuracies)), np.inf)
         rounds = 1
         needs = [
@@ -89,7 +89,7 @@ class Competition:
         for i, factor in enumerate(factors):
             needed = [steps for chosen_factor, steps in needs if chosen_factor == factor]
             steps = self.budget
-            cut = factor not in also and not self.told["whole"]
+            cut = factor not in also and not self.description["whole"]
             if needed and cut and all(map(math.isfinite, needed)):
                 steps = min(steps, int(_LONGER * max(needed)) + 100)
             for j, seed in enumerate(seeds):
@@ -113,8 +113,8 @@ class Competition:
     def instance(self, seed: int) -> tuple[Network, Problem]:
         """Return the network and the problem of an instance."""
         if seed not in self.instances:
-            network = network_of(self.told["network"], seed)
-            self.instances[seed] = network, problem_of(self.told["problem"], network.n, seed)
+            network = network_of(self.description["network"], seed)
+            self.instances[seed] = network, problem_of(self.description["problem"], network.n, seed)
         return self.instances[seed]
 
     def tuning_scores(self) -> dict[float, Floats]:
@@ -124,7 +124,7 @@ class Competition:
 
         The grid is extended while its best is at an edge, and then refined around the best.
         """
-        exponents = [float(value) for value in self.told["exponents"]]
+        exponents = [float(value) for value in self.description["exponents"]]
         tried = self.tries(exponents)
         for _ in range(_EDGE):
             edge = {3.0 ** min(exponents): -1.0, 3.0 ** max(exponents): 1.0}
@@ -138,7 +138,7 @@ class Competition:
             exponents += sorted(more)
             tried |= self.tries(sorted(more))
         width = 0.5
-        for _ in range(int(self.told["refinements"])):
+        for _ in range(int(self.description["refinements"])):
             best = {math.log(factor, 3.0) for factor in self.chosen(tried)[0][-2:]}
             near = {round(e + s, 6) for e in best for s in (-width, width)}
             tried |= self.tries(sorted(near))
@@ -149,7 +149,7 @@ class Competition:
         """Return what `tuned` returns, for some exponents."""
         factors = [3.0**exponent for exponent in exponents]
         rows = np.zeros((len(factors), 3 * len(self.accuracies) + 1))
-        for seed in self.told["tuning_seeds"]:
+        for seed in self.description["tuning_seeds"]:
             for i, errors in enumerate(self.tuning_errors(seed, factors)):
                 curve = mean_over_walks(errors)
                 steps, beyond = (
@@ -172,7 +172,7 @@ class Competition:
             walk,
             default * np.array(factors),
             steps=self.budget,
-            replicas=int(self.told["walks"]),
+            replicas=int(self.description["walks"]),
             seed=seed,
             record_every=self.marks,
             start="uniform",
@@ -181,7 +181,7 @@ class Competition:
             update=update,
             progress=False,
         )
-        walks = int(self.told["walks"])
+        walks = int(self.description["walks"])
         return [trace.error[i * walks : (i + 1) * walks] for i in range(len(factors))]
 
     def chosen(
@@ -212,7 +212,7 @@ class Competition:
 
     def parts(self, network: Network, problem: Problem) -> tuple[Walk, Update, float]:
         """Return the walk, the update and its default step size on an instance."""
-        walk, update = built_pair(self.told["pair"])
+        walk, update = built_pair(self.description["pair"])
         largest = walk.phases[0].bind(network, problem).largest
         return walk, update, update.default_step_size(largest, problem)
 
@@ -228,7 +228,7 @@ class Competition:
             walk,
             steps=steps,
             step_size=factor * default,
-            replicas=int(self.told["walks"]),
+            replicas=int(self.description["walks"]),
             seed=seed,
             record_every=marks_of(steps, self.nodes),
             record_visits=False,
@@ -241,7 +241,7 @@ class Competition:
     def gossiped(self, seed: int, factor: float, iterations: int) -> Trace:
         """Return the trace of gossip on an instance."""
         network, problem = self.instance(seed)
-        method = self.told["pair"]["update"]
+        method = self.description["pair"]["update"]
         size = factor * gossip_step_size(method, problem)
         return gossip(
             network,

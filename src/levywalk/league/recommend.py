@@ -25,7 +25,7 @@ from levywalk.league.trial import LAPS, can_be_tried, try_pair
 from levywalk.league.trial import WALKS as TRIAL_WALKS
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem, check_problem, is_quadratic
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace.costs import PROFILES
 from levywalk.updates import Update
 from levywalk.updates.linear import is_linear
@@ -386,4 +386,4 @@ def _without_newton(ranked: list[_Candidate]) -> str:
     """Return what to take if the Newton token stalls."""
     others = [f"{one.walk}+{one.update}" for one in ranked if one.update != "newton_token"]
     allowed = f"allow={FIRST_ORDER!r}"
-    return typed(allowed, f"use {others[0]}") if others else allowed
+    return python_or_command(allowed, f"use {others[0]}") if others else allowed

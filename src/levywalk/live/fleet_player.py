@@ -16,12 +16,12 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.operate.any_fleet import Reports, network_behind, open_any_fleet
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.log_entries import parsed
 from levywalk.fleet.operate.log_text import sentence
 from levywalk.fleet.operate.status_text import said_diverged, said_lost, said_memory_starts
-from levywalk.fleet.operate.watched import Reports, network_behind, open_watched
 from levywalk.live.layout import edges, places
 from levywalk.live.session import finite
 from levywalk.printable import printable, printable_values
@@ -42,7 +42,7 @@ class FleetPlayer:
     body = "fleet.html"
 
     def __init__(self, folder: Path, token: int | None = None) -> None:
-        fleet = open_watched(folder)
+        fleet = open_any_fleet(folder)
         tokens = fleet.manifest.tokens
         checks.integer("--token", token or 0, low=0, high=tokens - 1)
         self.fleet = fleet.token(token or 0)

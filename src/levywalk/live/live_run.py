@@ -174,7 +174,7 @@ class LiveRun:
         if len(self.curve) > _CURVE:
             self.curve = self.curve[::2]
 
-    def told(self) -> RunChanges:
+    def new_changes(self) -> RunChanges:
         """Return what happened since the last call."""
         found, self.since = self.since, RunChanges()
         return found

@@ -140,7 +140,7 @@ class TraceRun:
         trace = self.trace
         return int(trace.step[i]), int(trace.transfers[0, i]), float(trace.distance2[0, i])
 
-    def told(self) -> RunChanges:
+    def new_changes(self) -> RunChanges:
         """Return what happened since the last call."""
         found, self.since = self.since, RunChanges()
         return found
@@ -161,4 +161,4 @@ class TraceSession(Session):
         """Begin again, and go to a step; a recorded walk has one seed and no other jumps."""
         self.recorded.rewind()
         self.advance(checks.integer("step", step, low=0, high=self.end))
-        self.recorded.told()
+        self.recorded.new_changes()

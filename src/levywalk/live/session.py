@@ -68,7 +68,7 @@ class ShownRun(Protocol):
     def advance(self, steps: int) -> None:
         """Make some steps."""
 
-    def told(self) -> RunChanges:
+    def new_changes(self) -> RunChanges:
         """Return what happened since the last call."""
 
 
@@ -150,7 +150,7 @@ class Session:
 
     def frame(self) -> dict[str, Any]:
         """Return what happened since the last frame."""
-        told = [run.told() for run in self.runs]
+        told = [run.new_changes() for run in self.runs]
         return self._frame(told, counted=told[0].steps <= _COUNTED)
 
     def _frame(self, told: Sequence[RunChanges], counted: bool) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class LiveSession(Session):
                     run.advance(max(0, begin - run.done))
                     run.jump_by(p_jump, p_distance, max_hops)
             run.advance(step - run.done)
-            run.told()
+            run.new_changes()
         self.live, self.runs, self.seed = runs, runs, seed
 
     def change(self, design: Any, p_jump: Any, p_distance: Any, max_hops: Any) -> None:

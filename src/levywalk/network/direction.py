@@ -22,7 +22,7 @@ import numpy as np
 from levywalk.arrays import Ints
 from levywalk.errors import InvalidNetwork
 from levywalk.network.csr import distinct_sorted, pair_keys
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 DIRECTED = ("symmetrise", "error")
 _DIRECTED = re.compile(r"(?<!un)(?<!non)(?<!not )(?<!-)\bdirected\b(?!\s*[:=]\s*(false|no|0))")
@@ -99,7 +99,7 @@ def judge_direction(meaning: str, u: Ints, v: Ints) -> tuple[str, int | None]:
 
 def refuse_directed(name: str, sentence: str) -> None:
     """Raise the error of ``directed="error"``."""
-    remedy = typed("directed='symmetrise'", "--directed symmetrise")
+    remedy = python_or_command("directed='symmetrise'", "--directed symmetrise")
     raise InvalidNetwork(
         f"{name}: the graph is directed: {sentence}; a network is undirected: {remedy} reads every "
         "arc as an edge in both directions"

@@ -17,7 +17,7 @@ import numpy as np
 from levywalk.arrays import AnyArray, Bools, Ints
 from levywalk.errors import InvalidNetwork
 from levywalk.network.direction import declared_directed
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_bytes, text_array
 
 _SHAPE = (
@@ -73,11 +73,11 @@ def read_edges(name: str, data: bytes, node_base: int | None = None) -> EdgeList
 
 def _from_base(name: str, ids: AnyArray, base: int) -> tuple[Ints, AnyArray | None, int]:
     """Number the ids from their base; labels are None where the base is 0."""
-    remedy = typed("leave node_base out", "leave --node-base out")
+    remedy = python_or_command("leave node_base out", "leave --node-base out")
     if ids.dtype.kind != "i":
         raise InvalidNetwork(f"{name}: the ids are names, not numbers from {base} on; {remedy}")
     if int(ids.min()) < base:
-        other = typed("node_base=0", "--node-base 0")
+        other = python_or_command("node_base=0", "--node-base 0")
         raise InvalidNetwork(
             f"{name}: the id {int(ids.min())} is below the base {base}; use {other}, or {remedy}"
         )
@@ -97,7 +97,7 @@ def _text(name: str, data: bytes) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        other = typed("format=", "--network-format")
+        other = python_or_command("format=", "--network-format")
         raise InvalidNetwork(
             f"{name}: not text in UTF-8, as which it should be saved; {_SHAPE} (other formats: "
             f"{other})"

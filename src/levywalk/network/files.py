@@ -27,7 +27,7 @@ from levywalk.network.edgelist import MANY_NODES, read_edges
 from levywalk.network.matrixmarket import parse_matrix
 from levywalk.network.network import SELF_LOOPS, Network, assemble
 from levywalk.network.sparse_entries import ARRAYS, entries_of
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_bytes
 
 _SUFFIXES = {
@@ -144,7 +144,7 @@ def _format_of(file: Path) -> str:
         known = ", ".join(_SUFFIXES)
         raise InvalidParameter(
             f"path must end in one of {known} (or these with .gz), got {file.name!r}; "
-            f"name the format with {typed('format=', '--network-format')}, one of "
+            f"name the format with {python_or_command('format=', '--network-format')}, one of "
             f"{', '.join(map(repr, _FORMATS))}"
         )
     return kind
@@ -180,7 +180,7 @@ def _read_npz(file: Path, data: bytes, wanted: _Wanted) -> Network:
     except InvalidNetwork as error:
         raise InvalidNetwork(
             f"{file}: not scipy.sparse.save_npz's format: {error}; other formats: "
-            f"{typed('format=', '--network-format')}"
+            f"{python_or_command('format=', '--network-format')}"
         ) from None
     _require_plausible(file, max(matrix.shape), matrix.nnz)
     return _from_matrix(file, matrix, wanted)
@@ -193,7 +193,7 @@ def _sparse_matrix(archive: Archive) -> Any:
     if name not in ARRAYS:
         raise InvalidNetwork(
             f"the sparse format must be one of {', '.join(ARRAYS)}, got {name[:20]!r}; "
-            + typed(
+            + python_or_command(
                 "save it with scipy.sparse.save_npz(path, matrix.tocsr())",
                 "save it in one of these, or as an edge list",
             )
@@ -248,7 +248,7 @@ def _read_graphml(file: Path, data: bytes, wanted: _Wanted) -> Network:
 
 def _counted_from(file: Path, graph: Any, base: int) -> Any:
     """Return the graph with all nodes from the base to the largest id, in ascending order."""
-    remedy = typed("leave node_base out", "leave --node-base out")
+    remedy = python_or_command("leave node_base out", "leave --node-base out")
     if not all(isinstance(node, int) for node in graph):
         raise InvalidNetwork(f"{file}: the ids are names, not numbers from {base} on; {remedy}")
     low, high = min(graph), max(graph)
@@ -286,7 +286,7 @@ def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
         detail = " ".join(str(error).split())[:200]
         raise InvalidNetwork(
             f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: "
-            f"{typed('format=', '--network-format')}"
+            f"{python_or_command('format=', '--network-format')}"
         ) from error
 
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidNetwork
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _BANNER = re.compile(
     r"%%MatrixMarket\s+matrix\s+(coordinate|array)\s+(\w+)\s+([\w-]+)\s*$", re.IGNORECASE
@@ -39,7 +39,7 @@ def parse_matrix(name: str, data: bytes) -> Any:
         raise InvalidNetwork(
             f"{name}: not a Matrix Market file; the first line should be such as "
             "'%%MatrixMarket matrix coordinate pattern symmetric' (other formats: "
-            f"{typed('format=', '--network-format')})"
+            f"{python_or_command('format=', '--network-format')})"
         )
     layout, field, symmetry = (word.lower() for word in banner.groups())
     if field not in ("pattern", "integer", "real", "double") or symmetry == "hermitian":

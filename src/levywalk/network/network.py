@@ -31,7 +31,7 @@ from levywalk.network.direction import DIRECTED, judge_direction, refuse_directe
 from levywalk.network.inputs import edge_pairs, entries, require_range, require_some, warn_dropped
 from levywalk.network.names import shown_node
 from levywalk.notebook import table_html
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -330,7 +330,9 @@ class Network:
         pieces = self.components()
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
-            remedy = typed("keep network.largest_component()", "add --largest-component")
+            remedy = python_or_command(
+                "keep network.largest_component()", "add --largest-component"
+            )
             raise NotConnected(
                 f"node {self.shown(v)} cannot be reached from node {self.shown(0)} ({pieces} "
                 f"components); {remedy}"

@@ -16,7 +16,7 @@ from levywalk.privacy.noise import NoiseSource, no_noise
 from levywalk.privacy.privacy import Privacy
 from levywalk.privacy.private_data import RELEASES, GradientsOnly, PrivateData
 from levywalk.problem import Problem, known_smoothness
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates import (
     Averaged,
     Finito,
@@ -98,7 +98,7 @@ def bind_privacy(
     if not privacy.hides and not checked:
         raise InvalidParameter(
             "noise = 0 makes nothing private; use a noise such as noise=20, or, in a fleet, "
-            + typed("check_updates=True", "--check-updates")
+            + python_or_command("check_updates=True", "--check-updates")
             + ", which needs the clip alone"
         )
     if privacy.budget is None:
@@ -129,7 +129,7 @@ def fitted_update(privacy: Privacy, update: Update, problem: Problem) -> Update:
         if isinstance(inner, kind):
             raise InvalidParameter(
                 f"update {update.name} is refused under privacy: it {why}; use "
-                + typed("update=lw.saga(), lw.sag() or lw.sgd()", "saga, sag or sgd")
+                + python_or_command("update=lw.saga(), lw.sag() or lw.sgd()", "saga, sag or sgd")
             )
     return update.fitted(GradientsOnly(problem))  # type: ignore[arg-type]
 
@@ -155,20 +155,20 @@ def check_scores(privacy: Privacy, design: Walk, step_size: Any) -> None:
         design, Walk
     ):  # what is no walk is refused later
         return
-    declared = typed(
+    declared = python_or_command(
         "declare them to be no secret by scores='public' of lw.Privacy, or publish them once with "
         "noise: scores='released', score_low=0.1, score_high=10, score_noise=10",
         "declare them to be no secret by scores=public in --privacy, or publish them once with "
         "noise: scores=released,score_low=0.1,score_high=10,score_noise=10",
     )
     if uses_scores(design):
-        plain = typed("lw.unif_rw()", "unif_rw")
+        plain = python_or_command("lw.unif_rw()", "unif_rw")
         raise InvalidParameter(
             f"design {design.name} depends on the nodes' scores L_v, which are functions of their "
             f"data; {declared}; or use {plain}"
         )
     if isinstance(step_size, str) and step_size == "theory":
-        number = typed("step_size=0.01", "--step-size 0.01")
+        number = python_or_command("step_size=0.01", "--step-size 0.01")
         raise InvalidParameter(
             "step_size = 'theory' depends on the largest L_v, a function of the nodes' data; give "
             f"a number, such as {number}; or {declared}"

@@ -263,7 +263,7 @@ class Privacy:
             f"{ADJACENCIES[self.adjacency]}, against {ADVERSARIES[self.adversary]}"
         )
 
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Return the settings as plain data, for provenance."""
         return {
             name: value for name, value in dataclasses.asdict(self).items() if value is not None

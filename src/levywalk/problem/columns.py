@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from levywalk import checks
 from levywalk.errors import InvalidData, InvalidParameter
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
 _COUNTED_FROM_1 = 5  # columns from which on a first line 1,2,3,… is a header
@@ -144,7 +144,7 @@ def choose_columns(
         if both:
             raise InvalidParameter(
                 f"features must not contain the target or the node, got column {both[0]}; leave it "
-                f"out of {typed('features=', '--features')}"
+                f"out of {python_or_command('features=', '--features')}"
             )
     if not chosen:
         raise InvalidData(f"{source}: no column is left for the features; choose another target")

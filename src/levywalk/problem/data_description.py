@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.sparse_features import is_sparse
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _NAMED = 6  # features that a description names
 
@@ -16,7 +16,7 @@ def description_of(raw: RawData, name: str, kind: str, names: list[str], standar
     if raw.dropped:
         parts.append(f"{raw.dropped} with missing values left out")
     if kind == "csv":
-        no = typed("header=False", "--no-header")
+        no = python_or_command("header=False", "--no-header")
         parts.append(
             "no header"
             if raw.header is None
@@ -44,6 +44,6 @@ def description_of(raw: RawData, name: str, kind: str, names: list[str], standar
     )
     if is_sparse(raw.features):
         share = raw.features.nnz / (raw.features.shape[0] * raw.features.shape[1])
-        dense = typed("dense=True", "--dense")
+        dense = python_or_command("dense=True", "--dense")
         parts.append(f"kept sparse, with {share:.2%} of all entries (a dense matrix: {dense})")
     return f"{name}: {'; '.join(parts)}"

@@ -255,7 +255,7 @@ class DifferentiableProblem:
 
     @cached_property
     def _fingerprint(self) -> str:
-        told = f"{type(self).__name__} {self.dtype} {self.arrays.shapes} {self._scores.told}"
+        told = f"{type(self).__name__} {self.dtype} {self.arrays.shapes} {self._scores.source}"
         digest = hashlib.sha256(told.encode())
         for array in (self.sorted_features, self.sorted_targets, self.offsets, self.x0):
             digest.update(np.ascontiguousarray(array).data)

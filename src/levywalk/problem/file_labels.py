@@ -13,7 +13,7 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem.columns import names_text, split_list
 from levywalk.problem.raw_data import RawData
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _FEW = 20  # classes that an error lists
 
@@ -25,7 +25,9 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
             return raw.targets.astype(np.float64)
         found = list(dict.fromkeys(map(str, raw.targets.tolist())))
         few = sorted(found) if 2 <= len(found) <= _FEW else ["no", "yes"]
-        remedy = typed(f"labels=({', '.join(map(repr, few))})", f"--labels {','.join(few)}")
+        remedy = python_or_command(
+            f"labels=({', '.join(map(repr, few))})", f"--labels {','.join(few)}"
+        )
         which = "which is 0 and which is 1" if len(few) == 2 else "which are 0, 1, 2, …"
         raise InvalidData(
             f"the target {raw.target_name!r} holds text ({names_text(found)}), not numbers; "
@@ -51,7 +53,7 @@ def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
             "too, or remove these samples"
         )
     if others:
-        remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
+        remedy = python_or_command(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
         raise InvalidData(
             f"the target {raw.target_name!r} also has the labels {names_text(others)}; take one "
             f"class against all others with {remedy}"

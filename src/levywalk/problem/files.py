@@ -31,7 +31,7 @@ from levywalk.problem.samples import clean_features, read_only
 from levywalk.problem.scaling import standardised
 from levywalk.problem.sparse_features import clean_sparse, is_sparse, read_only_features, with_ones
 from levywalk.problem.text_table import read_csv
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 MISSING_VALUES = ("refuse", "drop")
 log = logging.getLogger("levywalk.data")
@@ -116,7 +116,7 @@ class Dataset:
         """
         checks.choice("idle", idle, IDLE)
         if self.node is None:
-            remedy = typed("node='name of the column'", "--node COLUMN")
+            remedy = python_or_command("node='name of the column'", "--node COLUMN")
             raise InvalidData(f"the data has no node column; read it with {remedy}")
         numbers = network.numbers_of(map(_plain, self.node.tolist()))
         unknown = list(dict.fromkeys(map(str, self.node[numbers < 0].tolist())))
@@ -153,7 +153,7 @@ class Dataset:
 def without_data(names: Sequence[str]) -> str:
     """Return the error about nodes that hold no data."""
     many = len(names) > 1
-    remedy = typed(
+    remedy = python_or_command(
         "distribute the samples with node=lw.partition(features, targets, network.n), or let "
         f"{'them' if many else 'it'} pass the model on with idle='pass', given to nodes_of and to "
         "the problem",
@@ -189,7 +189,7 @@ def _off_by_one(node: list[Any], network: NamedNodes) -> str:
         return ""
     if (network.numbers_of(shifted) < 0).any():
         return ""
-    remedy = typed("node_base=1", "--node-base 1")
+    remedy = python_or_command("node_base=1", "--node-base 1")
     return (
         "; the ids of the data count from 1 and those of the network from 0: number both alike (a "
         f"Matrix Market or npz network counts from 1 with {remedy})"
@@ -353,12 +353,12 @@ def _read_file(
     dense: bool | None,
 ) -> RawData:
     if index_base is not None and kind != "libsvm":
-        remedy = typed("index_base", "--index-base")
+        remedy = python_or_command("index_base", "--index-base")
         raise InvalidParameter(
             f"index_base belongs to LIBSVM, and {path.name} is {kind}; drop {remedy}"
         )
     if dense is False and kind != "libsvm":
-        remedy = typed("dense=False", "--sparse")
+        remedy = python_or_command("dense=False", "--sparse")
         raise InvalidParameter(
             f"only LIBSVM files are read as sparse features, and {path.name} is {kind}; drop "
             f"{remedy}"
@@ -368,17 +368,17 @@ def _read_file(
             path, target=target, node=node, features=features, header=header, missing=missing
         )
     if header is not None:
-        remedy = typed("header", "--header and --no-header")
+        remedy = python_or_command("header", "--header and --no-header")
         raise InvalidParameter(f"header belongs to CSV, and {path.name} is {kind}; drop {remedy}")
     if kind == "npz":
         return read_npz(path, target=target, node=node, features=features)
     if target is not None:
         raise InvalidParameter(
             "the target of a LIBSVM file is the label, which comes first on each line; leave "
-            f"{typed('target', '--target')} out, got {target!r}"
+            f"{python_or_command('target', '--target')} out, got {target!r}"
         )
     if node is not None:
-        remedy = typed(
+        remedy = python_or_command(
             "leave node out and distribute the samples (see lw.partition)",
             "leave --node out, so that the samples are distributed (--partition)",
         )
@@ -410,7 +410,9 @@ def _finished(
             raise InvalidParameter(
                 f"{name}: standardised features are not sparse, because their means are "
                 "subtracted; add "
-                + typed("dense=True or leave standardise out", "--dense or leave --standardise out")
+                + python_or_command(
+                    "dense=True or leave standardise out", "--dense or leave --standardise out"
+                )
             )
         features = standardised(features)
     if intercept:

@@ -16,7 +16,7 @@ from levywalk.problem.factor import row_space, triangle
 from levywalk.problem.shortcuts import follows_its_loss
 from levywalk.problem.sparse_features import combine_rows, is_sparse
 from levywalk.problem.sparse_fit import has_full_rank
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 if TYPE_CHECKING:
     from levywalk.problem.linear import GeneralizedLinear
@@ -88,7 +88,7 @@ def minimise(
             f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left "
             "after "
             f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for "
-            f"example {typed('ridge=1e-3', '--ridge 0.001')}"
+            f"example {python_or_command('ridge=1e-3', '--ridge 0.001')}"
         )
     return x, unique
 

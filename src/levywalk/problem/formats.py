@@ -20,7 +20,7 @@ from levywalk.errors import InvalidData, InvalidParameter, TooLarge
 from levywalk.problem.columns import Column, names_text, positions_of, split_list
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, clean_targets
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import LARGEST_ARRAY, available_bytes, require_bytes, require_room
 
 FORMATS = ("libsvm", "csv", "npz")
@@ -58,7 +58,7 @@ def format_of(path: Path) -> str:
             f"{path.name!r} is packed with something else than gzip; unpack it first"
         )
     if last in _FOREIGN:
-        frame = typed(", or read it with pandas and give the data frame itself", "")
+        frame = python_or_command(", or read it with pandas and give the data frame itself", "")
         raise InvalidParameter(
             f"levywalk reads CSV, LIBSVM and npz files, got {path.name!r}; save it as CSV (in "
             f"pandas: frame.to_csv('{path.stem}.csv', index=False)){frame}"
@@ -66,7 +66,7 @@ def format_of(path: Path) -> str:
     if last not in _SUFFIXES:
         raise InvalidParameter(
             f"the format of {path.name!r} is unknown; name it with "
-            f"{typed('format=', '--data-format')} (one of {', '.join(FORMATS)})"
+            f"{python_or_command('format=', '--data-format')} (one of {', '.join(FORMATS)})"
         )
     return _SUFFIXES[last]
 
@@ -88,13 +88,14 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 if len(line) == longest:
                     raise TooLarge(
                         f"{path}, line {number}: longer than {longest / 2**20:,.0f} MiB, for which "
-                        f"the memory is too small; is {typed('format=', '--data-format')} right?"
+                        "the memory is too small; is "
+                        f"{python_or_command('format=', '--data-format')} right?"
                     )
                 yield number, line
     except UnicodeDecodeError:
         raise InvalidData(
             f"{path}, after line {number}: not text in UTF-8; save the file as UTF-8, or is "
-            f"{typed('format=', '--data-format')} wrong?"
+            f"{python_or_command('format=', '--data-format')} wrong?"
         ) from None
 
 
@@ -119,7 +120,7 @@ def refuse_too_large(path: Path, rows: int, columns: int) -> None:
         f"{path}: the dense matrix of samples and features",
         (rows, columns),
         8,
-        f"select samples first, or features with {typed('features=', '--features')}",
+        f"select samples first, or features with {python_or_command('features=', '--features')}",
     )
 
 
@@ -145,7 +146,7 @@ def read_libsvm(
         except ValueError:
             why = f"the label {fields[0]!r} is not a finite number"
             if "," in line:
-                remedy = typed("format='csv'", "--data-format csv")
+                remedy = python_or_command("format='csv'", "--data-format csv")
                 why += f"; for CSV: {remedy}"
             raise bad_line(path, number, line, why) from None
         previous, kept = base - 1, 0
@@ -166,7 +167,7 @@ def read_libsvm(
         require_bytes(
             f"{path}: {width} features with their names",
             _NAME * width,
-            f"select features with {typed('features=', '--features')}",
+            f"select features with {python_or_command('features=', '--features')}",
         )
     if width == 0:
         raise InvalidData(f"{path}: no feature in the file; every line has only a label")
@@ -223,7 +224,7 @@ def _libsvm_pair(
         raise bad_line(path, number, line, f"the index in {field!r} is not a whole number from 1")
     index = int(left)
     if index < base:
-        remedy = typed("index_base=0", "--index-base 0")
+        remedy = python_or_command("index_base=0", "--index-base 0")
         why = f"index 0; LIBSVM indices start at 1, if yours start at 0: {remedy}"
         raise bad_line(path, number, line, why)
     if index <= previous:

@@ -13,7 +13,7 @@ from levywalk.arrays import Bools, Floats
 from levywalk.errors import NoMinimiser
 from levywalk.problem.fit import curvatures_of
 from levywalk.problem.sparse_features import dense_features
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 if TYPE_CHECKING:
     from levywalk.problem.linear import GeneralizedLinear
@@ -76,7 +76,7 @@ def minimise_with_l1(problem: GeneralizedLinear) -> tuple[Floats, bool]:
         raise NoMinimiser(
             f"no minimiser of the {problem.kind} loss with l1 = {problem.l1:g} was found: the "
             f"conditions of optimality are missed by {left:.3g}; add a ridge, for example "
-            f"{typed('ridge=1e-3', '--ridge 0.001')}"
+            f"{python_or_command('ridge=1e-3', '--ridge 0.001')}"
         )
     return x, _is_unique(problem, x)
 

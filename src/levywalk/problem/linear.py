@@ -31,7 +31,7 @@ from levywalk.problem.sparse_features import (
     read_only_features,
 )
 from levywalk.problem.spectra import check_curvature, gram_extremes
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 
 _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
@@ -299,7 +299,7 @@ class GeneralizedLinear:
             which = "one of them" if self._is_flat(x) else "the one of smallest norm"
             warnings.warn(
                 f"the minimiser is not unique: {self._why_not_unique(x)}; optimum is {which} ("
-                + typed(
+                + python_or_command(
                     "a ridge above 0 makes it unique)",
                     "with a data file --ridge 0.01 makes it unique, with drawn data more nodes)",
                 ),

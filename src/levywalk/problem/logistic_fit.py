@@ -18,7 +18,7 @@ from levywalk.errors import InvalidData, NoMinimiser
 from levywalk.problem.factor import row_space, triangle
 from levywalk.problem.samples import row_blocks
 from levywalk.problem.spectra import column_squares, row_squares
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _TOLERANCE = 1e-12  # of the gradient, in units of each feature's root mean square
 _ITERATIONS = (
@@ -104,7 +104,7 @@ def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
             f"the logistic loss has no minimiser: a direction separates the labels{same}, and the "
             "loss falls "
             "along it for ever; add a ridge, for example "
-            f"{typed('ridge=1e-3', '--ridge 0.001')}"
+            f"{python_or_command('ridge=1e-3', '--ridge 0.001')}"
         )
     if not converged:
         raise InvalidData(

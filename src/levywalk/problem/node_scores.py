@@ -49,7 +49,7 @@ class NodeScores:
         return self._way is not None or self._given is not None
 
     @property
-    def told(self) -> str:
+    def source(self) -> str:
         """Where the constants come from."""
         if self._given is not None:
             return f"given {self._given.tolist()}"

@@ -16,7 +16,7 @@ from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem.samples import clean_features, clean_targets
 from levywalk.problem.sparse_features import is_sparse
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _LABELS = 100  # integer targets with at most so many values are classes
 _BINS = 10
@@ -107,7 +107,7 @@ def partition(
     if samples < n:
         raise InvalidData(
             f"{samples} samples cannot give each of n = {n} nodes one; use "
-            f"{typed('n <=', 'a network of at most')} {samples}{typed('', ' nodes')}"
+            + python_or_command(f"n <= {samples}", f"a network of at most {samples} nodes")
         )
     rng = generator(seed, Domain.PARTITION)
     if how == "iid":
@@ -133,7 +133,7 @@ def held_out_rows(samples: int, share: float, seed: int = 0, node: Any = None) -
     (np.int64(2), np.int64(1))
     """
     share = checks.real(
-        typed("held_out", "--held-out"),
+        python_or_command("held_out", "--held-out"),
         share,
         "between 0 and 1, such as 0.2",
         low=0.0,
@@ -164,7 +164,7 @@ def split_partition(text: Any) -> tuple[str, dict[str, Any]]:
     ('dirichlet', {'alpha': 0.1, 'min_size': 5})
     """
     name, colon, values = text.partition(":") if isinstance(text, str) else (text, "", "")
-    how = checks.choice(typed("how", "--partition"), name, HOW)
+    how = checks.choice(python_or_command("how", "--partition"), name, HOW)
     found: dict[str, Any] = {}
     for piece in values.split(",") if colon else []:
         key, equals, value = (part.strip() for part in piece.partition("="))

@@ -30,7 +30,7 @@ from levywalk.problem.losses import (
 from levywalk.problem.samples import two_classes
 from levywalk.problem.softmax import Softmax
 from levywalk.problem.sparse_features import dense_features
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _RARE = 1e-4  # a rate e^z below this, where the count is 0, may be on its way to 0
 
@@ -123,7 +123,9 @@ class Poisson(GeneralizedLinear):
             warnings.warn(
                 f"the minimiser predicts up to aᵀx = {highest:.3g}, above clip = {clip:g}: it is "
                 "that of the clipped loss and not of Poisson regression; give "
-                + typed(f"clip={highest + 1:.1f}", f"--loss poisson:clip={highest + 1:.1f}"),
+                + python_or_command(
+                    f"clip={highest + 1:.1f}", f"--loss poisson:clip={highest + 1:.1f}"
+                ),
                 DataWarning,
                 stacklevel=4,
             )
@@ -140,7 +142,7 @@ class Poisson(GeneralizedLinear):
             raise NoMinimiser(
                 "the Poisson loss has no minimiser: along some direction only rates of samples "
                 "with count 0 change, and the loss falls for ever; add a ridge, for example "
-                f"{typed('ridge=1e-3', '--ridge 0.001')}"
+                f"{python_or_command('ridge=1e-3', '--ridge 0.001')}"
             )
 
 

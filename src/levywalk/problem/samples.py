@@ -12,7 +12,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.errors import InvalidData
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _BLOCK = (
     1 << 19
@@ -129,8 +129,8 @@ def clean_labels(targets: Floats) -> Floats:
         ", …" if len(found) > _SHOWN else ""
     )
     pair = ",".join(f"{label:g}" for label in found[: 2 if len(found) == 2 else 1])
-    remedy = typed("targets == value", f"--labels {pair}")
-    squares = typed("use lw.LeastSquares for", "use --loss least_squares for")
+    remedy = python_or_command("targets == value", f"--labels {pair}")
+    squares = python_or_command("use lw.LeastSquares for", "use --loss least_squares for")
     other = f"; {squares} targets that are quantities" if len(found) > 2 else ""
     raise InvalidData(
         f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values "
@@ -165,7 +165,7 @@ def two_classes(targets: Any) -> tuple[AnyArray, Any]:
         shown = ", ".join(repr(str(one)) for one in classes[:_SHOWN])
         raise InvalidData(
             f"targets must have two classes, got {len(classes)} ({shown}); use "
-            f"{typed('lw.Softmax', '--loss softmax')} for more classes"
+            f"{python_or_command('lw.Softmax', '--loss softmax')} for more classes"
         )
     return read_only(classes), codes.reshape(-1).astype(np.float64)
 

@@ -12,7 +12,7 @@ from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import SoftmaxLoss
 from levywalk.problem.samples import read_only
 from levywalk.problem.sparse_features import dense_features, is_sparse
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_bytes
 
 _CERTAIN = 8.0  # a margin beyond may grow without end, if classes can be separated
@@ -116,7 +116,7 @@ class Softmax(GeneralizedLinear):
         require_bytes(
             "the search for a direction that separates the classes",
             8 * rows * self.dim,
-            "give " + typed("a ridge above 0", "--ridge 0.01"),
+            "give " + python_or_command("a ridge above 0", "--ridge 0.01"),
         )
         differences = np.zeros((self.n_samples, count - 1, self.n_features, count))
         samples = np.arange(self.n_samples)
@@ -127,7 +127,7 @@ class Softmax(GeneralizedLinear):
             raise NoMinimiser(
                 "the softmax loss has no minimiser: a direction separates some class from the "
                 "others, and the loss falls along it for ever; add a ridge, for example "
-                f"{typed('ridge=1e-3', '--ridge 0.001')}"
+                f"{python_or_command('ridge=1e-3', '--ridge 0.001')}"
             )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidData
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 
 _MOST_COLUMNS = 2**31 - 1  # columns are numbered by 32 bits
@@ -109,7 +109,7 @@ def dense_features(features: Any, what: str = "the dense matrix of features") ->
         what,
         features.shape,
         8,
-        f"it is needed in full here; select features{typed('', ' with --features')}",
+        f"it is needed in full here; select features{python_or_command('', ' with --features')}",
     )
     return np.asarray(features.toarray(), dtype=np.float64)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import NoMinimiser
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 
 MOST_DENSE = (
@@ -34,7 +34,7 @@ def sparse_hessian(features: Any, weights: Floats) -> Floats:
         "the Hessian",
         (dim, dim),
         8,
-        f"it is needed in full here; select features{typed('', ' with --features')}",
+        f"it is needed in full here; select features{python_or_command('', ' with --features')}",
     )
     root = features.multiply(np.sqrt(np.maximum(weights, 0.0))[:, None]).tocsr()
     return np.asarray((root.T @ root).toarray(), dtype=np.float64)
@@ -95,7 +95,7 @@ def least_squares(features: Any, targets: Floats, weights: Floats, ridge: float)
         raise NoMinimiser(
             f"no minimiser of the least-squares loss was found: LSMR leaves a gradient of "
             f"{left / first:.1e} of the first; add a ridge, for example "
-            f"{typed('ridge=1e-3', '--ridge 0.001')}, or standardise the features"
+            f"{python_or_command('ridge=1e-3', '--ridge 0.001')}, or standardise the features"
         )
     return x
 

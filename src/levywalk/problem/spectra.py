@@ -15,7 +15,7 @@ from levywalk.problem.sparse_features import (
     sparse_gram_extremes,
     sparse_row_squares,
 )
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 # A node's curvature below is zero for float64: its importance weight would overflow.
 _SMALLEST, _LARGEST = 1e-300, 1e300
@@ -69,7 +69,7 @@ def check_curvature(features: Floats, offsets: Ints, ridge: float, holders: Ints
     if not small.all():
         raise InvalidData(
             f"features of node {v if holders is None else int(holders[v])} are too large to be "
-            f"squared in float64; rescale them{typed('', ' with --standardise')}"
+            f"squared in float64; rescale them{python_or_command('', ' with --standardise')}"
         )
     some = traces > _SMALLEST
     v = int(np.argmin(some))
@@ -77,7 +77,7 @@ def check_curvature(features: Floats, offsets: Ints, ridge: float, holders: Ints
         raise InvalidData(
             f"node {v if holders is None else int(holders[v])} has only zero features: its "
             "smoothness is 0, importance sampling is impossible; "
-            f"drop its samples or give {typed('a ridge above 0', '--ridge 0.01')}"
+            f"drop its samples or give {python_or_command('a ridge above 0', '--ridge 0.01')}"
         )
 
 

@@ -26,7 +26,7 @@ from levywalk.problem.columns import (
 )
 from levywalk.problem.formats import bad_line, finite_number, lines_of, refuse_too_large
 from levywalk.problem.raw_data import RawData
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import text_array
 
 _DELIMITERS = (",", "\t", ";")
@@ -87,7 +87,10 @@ def _decide_header(path: Path, first: list[_Row]) -> bool:
         why += "numbers, so that the line may be a header or a damaged sample"
     else:
         why = "the line may be a header that counts the columns, or a sample"
-    yes, no = typed("header=True", "--header"), typed("header=False", "--no-header")
+    yes, no = (
+        python_or_command("header=True", "--header"),
+        python_or_command("header=False", "--no-header"),
+    )
     raise bad_line(path, line.number, line.line, f"{why}; say which with {yes} or {no}")
 
 
@@ -129,7 +132,7 @@ class _Cells:
         if self.drop:
             self.dropped += 1
             return
-        remedy = typed("missing='drop'", "--missing drop")
+        remedy = python_or_command("missing='drop'", "--missing drop")
         why = f"column {self._called(i)} holds {row.fields[i]!r}, not a finite number; {remedy} "
         raise bad_line(self.path, row.number, row.line, why + "leaves out such lines")
 
@@ -137,7 +140,7 @@ class _Cells:
         try:
             return finite_number(row.fields[i])
         except ValueError:
-            option = typed("features=", "--features")
+            option = python_or_command("features=", "--features")
             why = (
                 f"column {self._called(i)} holds {row.fields[i]!r}, not a finite number; choose "
                 f"columns of numbers with {option}"

@@ -208,7 +208,7 @@ def claim_13(evidence: Evidence) -> Claim:
     text = (
         "On Erdős–Rényi a walk shows “the speedup using weighted sampling” over UnifRW and is "
         "“comparable to the centralized weighted sampling except for the mixing factor” (at most "
-        "1.5 times the steps of i.i.d. sampling: our threshold; the ratio is the answer)"
+        "1.5 times the steps of i.i.d. sampling, which is our threshold)"
     )
     return claim_of(evidence, 13, text, cells)
 

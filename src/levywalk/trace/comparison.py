@@ -15,7 +15,7 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
 from levywalk.extras import needs
 from levywalk.notebook import columns_html
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.trace.ranking import Criterion, Ranking
 from levywalk.trace.statistics import OtherChoices, bootstrap_mean, mean_over_walks
 from levywalk.trace.trace import Trace
@@ -300,7 +300,7 @@ class Comparison:
                     found.append(
                         f"{name}: the best step size is the {which} that was tried (γL* = "
                         f"{trial.relative:.3g}), so a {which[:-3]}er one may be better; give "
-                        f"{typed('step_size', '--step-size')} a number"
+                        f"{python_or_command('step_size', '--step-size')} a number"
                     )
         return found
 
@@ -312,7 +312,7 @@ class Comparison:
         wider = [accuracy for accuracy in _WIDER if accuracy >= least]
         shares = wider if self.rank_by == Criterion.DISTANCE2 else []
         options = f"--steps {steps}" + (f" or --accuracy {shares[0]:g}" if shares else "")
-        return typed(
+        return python_or_command(
             "give more steps, more replicas or a larger accuracy",
             f"give {options} (with an experiment file --set run.steps={steps})",
         )

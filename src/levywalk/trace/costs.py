@@ -242,7 +242,7 @@ class Costs:
         """Return the seconds until a message of this many bytes has arrived."""
         return self.latency + size / self.bandwidth
 
-    def told(self, n: int) -> dict[str, Any]:
+    def record(self, n: int) -> dict[str, Any]:
         """Return the costs as plain data, for provenance."""
         factors = self.factors(n)
         told: dict[str, Any] = {

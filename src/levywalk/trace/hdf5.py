@@ -18,7 +18,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidTrace, TooLarge
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import LARGEST_ARRAY, budget
 
 _SECONDS = 20.0  # of the processor for a small file …
@@ -73,7 +73,9 @@ def read_hdf5(path: Path, attributes: tuple[str, ...], seconds: float = _SECONDS
 
 def traces_come_from() -> str:
     """Return what writes files with traces, for messages."""
-    writers = typed("Trace.save", "`levywalk run FILE.toml` and `levywalk compare NETWORK`")
+    writers = python_or_command(
+        "Trace.save", "`levywalk run FILE.toml` and `levywalk compare NETWORK`"
+    )
     return f"traces are written by {writers}"
 
 

@@ -13,7 +13,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.draws import MINIBATCH, Words, split
 from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates.update import LocalData
 
 NEWTON_STEPS = 60  # of an inner solve; quadratic convergence needs fewer than ten
@@ -54,7 +54,7 @@ def require_linear(update: str, problem: Problem) -> None:
     if not is_linear(problem):
         raise InvalidParameter(
             f"{update} needs a problem made of samples and a loss with one output, got a "
-            f"{type(problem).__name__}; use {typed('lw.saga()', 'saga')}"
+            f"{type(problem).__name__}; use {python_or_command('lw.saga()', 'saga')}"
         )
 
 

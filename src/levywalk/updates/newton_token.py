@@ -15,7 +15,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.memory import Array, Kind, Like, Memory, Number, PerSample
 from levywalk.problem import Problem
 from levywalk.registry import registered
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates.linear import require_linear
 from levywalk.updates.update import LocalData, Update
 
@@ -72,7 +72,7 @@ class NewtonToken(Update):
             raise InvalidParameter(
                 f"newton_token carries dim(dim+3)/2 numbers and solves a system at each visit, so "
                 f"dim must be at most {MOST_DIM}, got {problem.dim}; use "
-                + typed("lw.point_saga()", "point_saga")
+                + python_or_command("lw.point_saga()", "point_saga")
             )
 
     def apply(

@@ -14,7 +14,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.memory import Memory
 from levywalk.problem import Problem
 from levywalk.registry import registered
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates.gradient_table import GradientTable
 from levywalk.updates.linear import proximal, require_linear
 from levywalk.updates.update import LocalData
@@ -42,7 +42,7 @@ class PointSaga(GradientTable):
         if several and problem.dim > MOST_DIM:
             raise InvalidParameter(
                 f"point_saga with several samples at a node solves systems of dim numbers, at most "
-                f"{MOST_DIM}, got dim = {problem.dim}; use {typed('lw.saga()', 'saga')}"
+                f"{MOST_DIM}, got dim = {problem.dim}; use {python_or_command('lw.saga()', 'saga')}"
             )
 
     def apply(

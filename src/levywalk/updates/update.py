@@ -12,7 +12,7 @@ from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Memory, check_declaration
 from levywalk.problem import Problem, has_l1
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 
 class LocalData:
@@ -247,7 +247,7 @@ def check_update(update: Update, problem: Problem) -> None:
         raise InvalidParameter(
             f"update {update.name} has no step for the l1 penalty (l1 = "
             f"{problem.l1:g}); "  # type: ignore[attr-defined]
-            + typed(
+            + python_or_command(
                 "use lw.sgd(), lw.heavy_ball(), lw.sag() or lw.saga(), or a ridge instead of l1",
                 "use sgd, heavy_ball, sag or saga, or --ridge instead of --l1",
             )

@@ -14,7 +14,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.memory import Like, Memory
 from levywalk.problem import Problem
 from levywalk.registry import registered
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates.linear import is_linear, proximal
 from levywalk.updates.update import LocalData, Update
 
@@ -46,7 +46,7 @@ class Walkman(Update):
             raise InvalidParameter(
                 "walkman with form = 'prox' needs a problem made of samples and a loss with one "
                 f"output, got a {type(problem).__name__}; use "
-                + typed("form='gradient'", "walkman:form=gradient")
+                + python_or_command("form='gradient'", "walkman:form=gradient")
             )
 
     def apply(

@@ -1,7 +1,7 @@
 """How the model walks: targets, jump laws, decision rules, and the designs of the paper."""
 
 from levywalk.walks.alias import AliasTable
-from levywalk.walks.bound import Bound
+from levywalk.walks.bound_walk import BoundWalk
 from levywalk.walks.changing_jumps import ChangingJumps, is_plain_in_pieces
 from levywalk.walks.depth_first_tour import DepthFirstTour, depth_first_tour
 from levywalk.walks.designs import (
@@ -46,8 +46,8 @@ from levywalk.walks.walk import Walk, check_fit, nodes_with_data
 
 __all__ = [
     "AliasTable",
-    "Bound",
     "BoundDetector",
+    "BoundWalk",
     "ChangingJumps",
     "Decision",
     "Degree",

@@ -32,7 +32,7 @@ from levywalk.walks.walk import Walk
 if TYPE_CHECKING:
     from levywalk.network import Network
     from levywalk.problem import Problem
-    from levywalk.walks.bound import Bound
+    from levywalk.walks.bound_walk import BoundWalk
 
 MOVES = ("walk", "iid")
 LEVY = ("algorithm", "printed")
@@ -190,7 +190,7 @@ class Switching(Walk):
             "a switching walk cannot decide itself: use the walk of a phase in Switching.phases"
         )
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
+    def bind(self, network: Network, problem: Problem) -> BoundWalk:
         """Raise an error, because each phase must be bound separately."""
         raise InvalidParameter("a switching walk has two phases: bind each of Switching.phases")
 

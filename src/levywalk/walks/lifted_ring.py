@@ -13,7 +13,7 @@ from levywalk.draws import OWN, Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Memory
 from levywalk.registry import registered
-from levywalk.walks.bound import Bound
+from levywalk.walks.bound_walk import BoundWalk
 from levywalk.walks.view import Decision, LocalView
 from levywalk.walks.walk import Walk
 
@@ -40,7 +40,7 @@ class LiftedRing(Walk):
         if self.p_turn is not None:
             object.__setattr__(self, "p_turn", checks.probability("p_turn", self.p_turn))
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
+    def bind(self, network: Network, problem: Problem) -> BoundWalk:
         """Check that the network is a ring, and set ``p_turn`` to 1/n if it is not given."""
         return Walk.bind(self._on(network), network, problem)
 

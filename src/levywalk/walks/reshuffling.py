@@ -11,7 +11,7 @@ import numpy as np
 from levywalk.draws import OWN, Words, mix64
 from levywalk.memory import Memory, Number
 from levywalk.registry import registered
-from levywalk.walks.bound import Bound
+from levywalk.walks.bound_walk import BoundWalk
 from levywalk.walks.view import Decision, LocalView
 from levywalk.walks.walk import Walk
 
@@ -63,7 +63,7 @@ class Reshuffling(Walk):
         "place": Number(np.int64, initial=-1),  # in the round; -1: the round begins
     }
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
+    def bind(self, network: Network, problem: Problem) -> BoundWalk:
         """Note the number of nodes."""
         made = copy.copy(self)
         object.__setattr__(made, "n", network.n)

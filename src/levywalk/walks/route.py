@@ -12,7 +12,7 @@ from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Memory, Number
 from levywalk.registry import registered
-from levywalk.walks.bound import Bound
+from levywalk.walks.bound_walk import BoundWalk
 from levywalk.walks.view import Decision, LocalView
 from levywalk.walks.walk import Walk
 
@@ -45,7 +45,7 @@ class Route(Walk):
             )
         object.__setattr__(self, "nodes", tuple(clean.tolist()))
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
+    def bind(self, network: Network, problem: Problem) -> BoundWalk:
         """Check that the route follows edges, from its last node to its first one too."""
         bound = Walk.bind(self, network, problem)
         if max(self.nodes) >= network.n:

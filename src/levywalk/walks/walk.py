@@ -20,7 +20,7 @@ from levywalk.memory import Kind, Memory, check_declaration
 from levywalk.problem import Problem, check_problem, holders_of, known_smoothness
 from levywalk.registry import to_dict
 from levywalk.schedule import Schedule
-from levywalk.walks.bound import Bound
+from levywalk.walks.bound_walk import BoundWalk
 from levywalk.walks.target import Uniform, as_target
 from levywalk.walks.view import Decision, LocalView
 
@@ -119,7 +119,7 @@ class Walk(ABC):
         """The walks of the phases in order; only a `switching` walk has more than itself."""
         return (self,)
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
+    def bind(self, network: Network, problem: Problem) -> BoundWalk:
         """Check that network and problem fit, and compute every node's score and weight.
 
         Examples
@@ -153,7 +153,7 @@ class Walk(ABC):
             raise InvalidParameter(
                 f"target {target!r} must give one positive finite score per node"
             )
-        return Bound.of(network, self, scores, smoothness, holders)
+        return BoundWalk.of(network, self, scores, smoothness, holders)
 
     def called(self, name: str) -> Self:
         """Return the same walk under another name.

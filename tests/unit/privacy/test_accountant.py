@@ -147,6 +147,6 @@ def test_texts_dicts_and_objects_mean_the_same():
     assert as_privacy({"clip": 1, "noise": 20, "budget": 2, "adjacency": "node"}) == made
     assert as_privacy(made) is made
     assert as_privacy(None) is None
-    assert as_privacy(made.told()) == made
+    assert as_privacy(made.record()) == made
     with pytest.raises(lw.InvalidParameter, match=r"privacy must be lw\.Privacy"):
         as_privacy(3)

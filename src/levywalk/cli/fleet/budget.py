@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, NodeNumber, open_fleet, typed
+from levywalk.cli.fleet.common import Dir, NodeNumber, open_fleet, shell_quoted
 
 BUDGET_EXAMPLES = """Examples:
 
@@ -40,5 +40,5 @@ def budget(
     cap = say_spent(fleet, node, spent)
     print(
         f"Node {node} will start with {spent:,} of {cap:,} updates spent. Next: levywalk fleet up "
-        f"{typed(folder)}"
+        f"{shell_quoted(folder)}"
     )

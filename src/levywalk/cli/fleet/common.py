@@ -13,8 +13,8 @@ import typer
 from levywalk.printable import printable
 
 if TYPE_CHECKING:
+    from levywalk.fleet.operate.any_fleet import AnyFleet
     from levywalk.fleet.operate.folder import FleetFolder
-    from levywalk.fleet.operate.watched import WatchedFleet
     from levywalk.walks import Walk
 
 
@@ -59,14 +59,14 @@ def open_fleet(folder: Path) -> FleetFolder:
     return FleetFolder.open(folder)
 
 
-def open_watched_fleet(folder: Path) -> WatchedFleet:
+def open_any_fleet(folder: Path) -> AnyFleet:
     """Return the fleet in a folder, or the one elsewhere that an operator's folder names."""
-    from levywalk.fleet.operate.watched import open_watched
+    from levywalk.fleet.operate import any_fleet
 
-    return open_watched(folder)
+    return any_fleet.open_any_fleet(folder)
 
 
-def check_token(fleet: WatchedFleet, token: int | None) -> None:
+def check_token(fleet: AnyFleet, token: int | None) -> None:
     """Refuse the number of a token that the fleet does not have."""
     from levywalk.errors import InvalidParameter
 
@@ -77,7 +77,7 @@ def check_token(fleet: WatchedFleet, token: int | None) -> None:
         raise InvalidParameter(f"--token must be {must}, because the fleet {has}, got {token}")
 
 
-def typed(folder: Path) -> str:
+def shell_quoted(folder: Path) -> str:
     """Return a folder as it must be typed in a shell."""
     return shlex.quote(str(folder))
 

@@ -12,8 +12,8 @@ from levywalk.cli.fleet.common import (
     TokenNumber,
     carried_out,
     check_token,
-    open_watched_fleet,
-    typed,
+    open_any_fleet,
+    shell_quoted,
 )
 
 TRACE_EXAMPLES = """Examples:
@@ -46,7 +46,7 @@ def trace(
     """
     from levywalk.fleet.operate import export
 
-    fleet = open_watched_fleet(folder)
+    fleet = open_any_fleet(folder)
     check_token(fleet, token)
     found = carried_out(lambda _: export.trace(fleet, missing=missing, token=token))
     path = found.save(out)
@@ -66,7 +66,7 @@ def trace(
             f"then, {missed} lost. The walk is not over; the next recorded step is {following:,}."
         )
     for one, diverged in zip(walks, found.diverged_at.tolist(), strict=True):
-        _print_walk(one, last, diverged, typed(folder))
+        _print_walk(one, last, diverged, shell_quoted(folder))
     if about.get("data") == "elsewhere":
         print("The nodes' data are elsewhere: errors and loss are unknown (NaN) in this trace.")
     if about.get("data") == "private":
@@ -163,7 +163,7 @@ def model(
     """
     from levywalk.fleet.operate import export
 
-    fleet = open_watched_fleet(folder)
+    fleet = open_any_fleet(folder)
     check_token(fleet, token)
     if token is None and fleet.manifest.tokens > 1:
         copies = carried_out(

@@ -16,7 +16,7 @@ from levywalk.cli.fleet.common import (
     read_check_updates,
     read_fleet_design,
     read_fleet_step_size,
-    typed,
+    shell_quoted,
 )
 from levywalk.cli.options import (
     AvoidAfter,
@@ -369,7 +369,7 @@ def _print_next_steps(
             print(f"Then, on the machine of node {start}: levywalk fleet begin {where}")
     else:
         data = "put each node's data into node-N/data.csv, then " if private else ""
-        print(f"Next: {data}levywalk fleet up {typed(folder)}")
+        print(f"Next: {data}levywalk fleet up {shell_quoted(folder)}")
 
 
 def _tokens_of(manifest: Manifest) -> str:

@@ -10,7 +10,14 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, typed, were_told
+from levywalk.cli.fleet.common import (
+    Dir,
+    carried_out,
+    node_list,
+    open_fleet,
+    shell_quoted,
+    were_told,
+)
 from levywalk.errors import InvalidParameter
 
 
@@ -101,7 +108,7 @@ def join(
                 "again."
             )
         return
-    place = typed(Path(found.folder.name, "node.toml"))
+    place = shell_quoted(Path(found.folder.name, "node.toml"))
     wanted = "" if data is not None else f", put its samples into {found.folder.name}/data.csv"
     where = "" if address is None else f" move {found.folder} to its machine{wanted}, and"
     where = where or (f"{wanted.replace(', put', ' put')}, and" if wanted else "")

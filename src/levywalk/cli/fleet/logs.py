@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_watched_fleet
+from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_any_fleet
 from levywalk.printable import printable
 
 LOGS_EXAMPLES = """Examples:
@@ -33,7 +33,7 @@ def logs(
     """
     from levywalk.fleet.operate import log_entries
 
-    fleet = open_watched_fleet(folder)
+    fleet = open_any_fleet(folder)
     check_token(fleet, token)
     if node is not None:
         fleet.check(node)

@@ -17,9 +17,9 @@ from levywalk.cli.fleet.common import (
     carried_out,
     check_token,
     node_list,
+    open_any_fleet,
     open_fleet,
-    open_watched_fleet,
-    typed,
+    shell_quoted,
     were_told,
 )
 from levywalk.printable import printable
@@ -137,12 +137,12 @@ def revive(
     from levywalk.fleet.operate.log_text import count
     from levywalk.fleet.operate.revive import revive as revived
 
-    fleet = open_watched_fleet(folder)
+    fleet = open_any_fleet(folder)
     check_token(fleet, token)
     if token is None and fleet.manifest.tokens > 1:
         raise InvalidParameter(
             f"--token must be given, because the fleet has {fleet.manifest.tokens} tokens: "
-            f"levywalk fleet status {typed(folder)} names those that have stopped"
+            f"levywalk fleet status {shell_quoted(folder)} names those that have stopped"
         )
     fleet = fleet.token(token or 0)
     found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
@@ -192,7 +192,7 @@ def rejoin(
     if found.started:
         print(f"Node {node} has started as a new node. Its neighbours treat the old one as lost.")
     else:
-        print(f"Node {node} does not run: levywalk fleet up {typed(folder)} starts it.")
+        print(f"Node {node} does not run: levywalk fleet up {shell_quoted(folder)} starts it.")
 
 
 def prune(
@@ -239,7 +239,7 @@ def leave(folder: Dir, node: NodeNumber) -> None:
     """
     fleet = open_fleet(folder)
     carried_out(lambda _: fleet.leave(node))
-    at = typed(folder)
+    at = shell_quoted(folder)
     print(
         f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop "
         "its process."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, open_fleet, typed
+from levywalk.cli.fleet.common import Dir, carried_out, open_fleet, shell_quoted
 
 MONITORING_EXAMPLES = """Examples:
 
@@ -34,5 +34,5 @@ def monitoring(
     made = carried_out(lambda _: write_monitoring(at, fleet.manifest, list(fleet.files.values())))
     for path, what in zip(made, ("targets and rules", "alert rules", "dashboard"), strict=True):
         print(f"{path}: {what}")
-    print(f"Start it: prometheus --config.file {typed(made[0])}")
+    print(f"Start it: prometheus --config.file {shell_quoted(made[0])}")
     print(f"In Grafana choose Dashboards, New, Import, and take {made[2].name}.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, node_list, typed
+from levywalk.cli.fleet.common import Dir, carried_out, node_list, shell_quoted
 
 OPERATOR_EXAMPLES = """Examples:
 
@@ -39,4 +39,5 @@ def operator(
     nodes = carried_out(lambda _: operator_folder(folder.absolute(), out.absolute(), days))
     listed = node_list([one.id for one in nodes])
     print(f"Created {out} for {listed}; its certificate is valid for {days} days.")
-    print(f"Keep it secret. Copy it to the operator, who types: levywalk fleet status {typed(out)}")
+    typed = f"levywalk fleet status {shell_quoted(out)}"
+    print(f"Keep it secret. Copy it to the operator, who types: {typed}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, typed
+from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, shell_quoted
 
 UP_EXAMPLES = """Examples:
 
@@ -31,7 +31,7 @@ def up(
     what = f"Started {node_list(started)}." if started else "All nodes were running."
     logs = fleet.log(next(iter(fleet.files))) if fleet.lone else f"{folder}/node-*/node.log"
     print(f"{what} {n} of {n} nodes run; logs are {logs}.")
-    at = typed(folder)
+    at = shell_quoted(folder)
     if not fleet.whole:
         print(f"Of {fleet.manifest.nodes} nodes {n} are here.", end="")
         for start in sorted({one.manifest.start for one in fleet.each}):
@@ -89,4 +89,4 @@ def stop(
     ended = carried_out(lambda say: fleet.stop(timeout, force=force, say=say))
     print(f"Stopped {node_list(ended)}." if ended else "No node was running.")
     if not whole_status(fleet)["finished"]:
-        print(f"Next: levywalk fleet up {typed(folder)} continues the walk.")
+        print(f"Next: levywalk fleet up {shell_quoted(folder)} continues the walk.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_watched_fleet
+from levywalk.cli.fleet.common import ReadDir, TokenNumber, check_token, open_any_fleet
 from levywalk.fleet.operate.status_text import said_diverged, said_lost, said_memory_starts
 from levywalk.json_values import finite
 from levywalk.printable import printable_values
@@ -75,7 +75,7 @@ def status(
     """
     from levywalk.fleet.operate.whole_status import whole_status
 
-    fleet = open_watched_fleet(folder)
+    fleet = open_any_fleet(folder)
     check_token(fleet, token)
 
     def look() -> dict[str, Any]:

@@ -40,7 +40,7 @@ from levywalk.engine.standings import Standings, last_finite
 from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, is_logistic, is_single
 from levywalk.problem.losses import SoftmaxLoss, compiled_curvature, compiled_slope
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates import threshold_steps
 from levywalk.walks import BoundDetector, is_plain_design
 from levywalk.walks.detector import WHOLE
@@ -241,7 +241,9 @@ class LoopBlock:
             raise InvalidParameter(
                 f"the compiled decision of walk {walk.name} returned a node outside the network, "
                 "or never reached a node with data; compare it with decide"
-                + typed(", which backend='reference' uses", ": without compiled() that is used")
+                + python_or_command(
+                    ", which backend='reference' uses", ": without compiled() that is used"
+                )
             )
 
     def _rest(self, r: int, start: int, marks: Ints, seen: Standings) -> None:

@@ -34,7 +34,7 @@ from levywalk.engine.kernels.words import BIT, LOW, S32, unit
 from levywalk.network import Network
 from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
-from levywalk.walks import Bound
+from levywalk.walks import BoundWalk
 
 # Edges above the first size are in a slow cache: then prefetching them is worth its cost. Tables
 # above the second are in a slower one or in memory: then nodes are prefetched too, and more walkers
@@ -97,7 +97,7 @@ def parts_of(start: int, stop: int, widths: tuple[int, ...]) -> list[tuple[int, 
 
 
 def pack(
-    network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None
+    network: Network, bound: BoundWalk, problem: GeneralizedLinear | None, update: Update | None
 ) -> tuple[Tables, int]:
     """Return the tables, and where they are: `NEAR`, `MIDDLE` or `FAR`."""
     lines = 0 if problem is None else lines_of(problem.dim)

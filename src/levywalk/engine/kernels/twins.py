@@ -27,7 +27,7 @@ from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, PerEdge, PerSample
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _I64, _F64 = types.int64, types.float64
 _ADDRESS = types.CPointer(_I64)
@@ -345,7 +345,9 @@ def _compiled(signature: Any, wrapper: Callable[..., Any], stored: bool, whose: 
         reason = str(error).strip().splitlines()
         raise InvalidParameter(
             f"{whose} could not be compiled: {reason[0] if reason else error}; "
-            + typed("backend='reference' runs without it", "without compiled() it runs in Python")
+            + python_or_command(
+                "backend='reference' runs without it", "without compiled() it runs in Python"
+            )
         ) from error
 
 

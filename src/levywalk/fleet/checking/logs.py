@@ -44,7 +44,12 @@ from levywalk.fleet.checking.memory_watch import NOTHING_REMEMBERED
 from levywalk.fleet.checking.remembered_logs import RememberingDisk, WalkEnds, remembered_by
 from levywalk.fleet.checking.spent_watch import check_changes, check_spent
 from levywalk.fleet.checking.violation import Violation
-from levywalk.fleet.checking.walk_replay import check_replay, needs_whole_walk, typed, weight_at
+from levywalk.fleet.checking.walk_replay import (
+    check_replay,
+    in_model_type,
+    needs_whole_walk,
+    weight_at,
+)
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -322,7 +327,7 @@ def _check_models(
                 if sizes is not None and used is not None:
                     used = sizes.told.get(epoch, {}).get(t, used)
                     weight = weight_at(fleet, v, 0, used)
-                x = typed(fleet, x - gamma * (weight * gradient))
+                x = in_model_type(fleet, x - gamma * (weight * gradient))
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 

@@ -60,7 +60,7 @@ def check_replay(
     assert isinstance(update, Sgd)
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
-    x, phase, switched, diverged = typed(fleet, fleet.x0), 0, -1, -1
+    x, phase, switched, diverged = in_model_type(fleet, fleet.x0), 0, -1, -1
     watch, detector = DetectorState.new(fleet.problem.dim), fleet.published.detector
     for t, v in enumerate(walk[:-1]):
         here = phases[phase]
@@ -69,7 +69,7 @@ def check_replay(
         gradient = update.gradient(fleet.problem, i, x, word)
         own = _weight(fleet, v, phase, sizes, t) if sizes else here.bound.weights[i]
         scaled = own * gradient
-        moved = typed(fleet, x - step_size * scaled)
+        moved = in_model_type(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():
             diverged = t
             break
@@ -93,7 +93,7 @@ def needs_whole_walk(fleet: Fleet) -> bool:
     return bool(remembers or method.privacy is not None or not plain)
 
 
-def typed(fleet: Fleet, model: Floats) -> Floats:
+def in_model_type(fleet: Fleet, model: Floats) -> Floats:
     """Return a model rounded to its own type, such as float32, in the type of its updates."""
     method = fleet.published.method
     with np.errstate(over="ignore"):
@@ -123,7 +123,7 @@ def check_memory_replay(
     n = method.n
     carried = _first_carried(fleet)
     kept: dict[tuple[int, int], dict[str, AnyArray]] = {}
-    x, at, averages = typed(fleet, fleet.x0), 0, DetectorState.new(method.dim)
+    x, at, averages = in_model_type(fleet, fleet.x0), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
         if t in remembered.starts:
             carried, kept = _first_carried(fleet), {}
@@ -154,7 +154,7 @@ def check_memory_replay(
         else:
             moved = update.apply(x, *given, size, words)
             direction = (x - moved) / size
-        moved = typed(fleet, moved)
+        moved = in_model_type(fleet, moved)
         if not np.isfinite(moved).all():
             break
         x = moved

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.any_fleet import is_elsewhere
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, said_refusal
 from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.operate.newcomer import interrupted_join
 from levywalk.fleet.operate.scrub import scrub_disks
-from levywalk.fleet.operate.watched import is_elsewhere
 from levywalk.fleet.operate.whole_status import joint_status, told_by_token
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
 from levywalk.fleet.runtime.self_check import own_keys, own_machine
@@ -141,7 +141,7 @@ def _joining(path: Path) -> Iterator[Finding]:
         yield Finding(
             FindingLevel.PROBLEM,
             f"node {number} has not finished joining: levywalk fleet join was interrupted",
-            f"run the same command again to resume: {wish.typed(path)}",
+            f"run the same command again to resume: {wish.command(path)}",
         )
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from levywalk.engine.tokens import mean_model
 from levywalk.errors import DataWarning, InvalidParameter
+from levywalk.fleet.operate.any_fleet import AnyFleet
 from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
 from levywalk.fleet.operate.model_copies import ModelCopy, newest_copy
 from levywalk.fleet.operate.node_processes import FleetProblem
-from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Began,
@@ -41,7 +41,7 @@ Damage = dict[int, list[LogDamage]]  # by node
 
 
 def model(
-    fleet: WatchedFleet,
+    fleet: AnyFleet,
     out: str | Path,
     *,
     node: int | None = None,
@@ -74,7 +74,7 @@ def model(
 
 
 def mean_of_tokens(
-    fleet: WatchedFleet,
+    fleet: AnyFleet,
     out: str | Path,
     *,
     node: int | None = None,
@@ -105,7 +105,7 @@ def _checked_out(out: str | Path) -> Path:
     return out
 
 
-def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool) -> ModelCopy:
+def _best_copy(fleet: AnyFleet, node: int | None, *, now: bool, force: bool) -> ModelCopy:
     """Return the model of a token to take, with its numbers."""
     if node is not None:
         fleet.check(node)
@@ -147,7 +147,7 @@ def _best_copy(fleet: WatchedFleet, node: int | None, *, now: bool, force: bool)
     return fleet.fetched(best)
 
 
-def trace(fleet: WatchedFleet, *, missing: str = "refuse", token: int | None = None) -> Trace:
+def trace(fleet: AnyFleet, *, missing: str = "refuse", token: int | None = None) -> Trace:
     """Merge all nodes' logs into the trace that a simulation would have made: see `merge`.
 
     Damaged lines are left out: ``provenance["fleet"]["damaged"]`` lists them as (node, first line,
@@ -177,7 +177,7 @@ def trace(fleet: WatchedFleet, *, missing: str = "refuse", token: int | None = N
 class _LoggedWalk:
     """The walk of one token, in the logs of the nodes."""
 
-    def __init__(self, fleet: WatchedFleet, missing: str) -> None:
+    def __init__(self, fleet: AnyFleet, missing: str) -> None:
         from levywalk.fleet.operate.merge import winning_chain
         from levywalk.fleet.operate.origin import fleet_behind
 
@@ -218,7 +218,7 @@ class _LoggedWalk:
 
 
 def read_logs(
-    fleet: WatchedFleet, damage: Damage | None = None, *, partial: bool = False
+    fleet: AnyFleet, damage: Damage | None = None, *, partial: bool = False
 ) -> dict[int, list[Line]]:
     """Read all logs up to a common point of the walk, so that no line is missing because one log
     was read earlier than another.

@@ -21,7 +21,7 @@ from levywalk.fleet.operate.false_ends import disputed_ends, false_ends
 from levywalk.fleet.operate.log_text import count
 from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.means import mean_metrics, mean_of
-from levywalk.fleet.operate.stopped import able_to_continue, stopped
+from levywalk.fleet.operate.stopped_walk import able_to_continue, why_stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Began, Disk, Known, NewGeneration, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -194,7 +194,7 @@ def fleet_status(
     refused = _refused_models(views)
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
-        dead = stopped(views, manifest, epoch, waits, at)
+        dead = why_stopped(views, manifest, epoch, waits, at)
     if dead is not None and not able_to_continue(views, epoch):
         holder = guardian = None  # what old records name is no longer true
     return {

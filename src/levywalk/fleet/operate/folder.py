@@ -135,7 +135,7 @@ class FleetFolder:
         """
         return len(self.files) == self.manifest.nodes
 
-    # What can be read (`watched.WatchedFleet`)
+    # What can be read (`any_fleet.AnyFleet`)
 
     @property
     def ids(self) -> list[int]:

@@ -135,7 +135,7 @@ def join(
         except FleetProblem as error:
             raise FleetProblem(
                 f"{error}\nNode {number} has not finished joining. Run the same command again "
-                f"to resume: {wish.typed(fleet.path)}"
+                f"to resume: {wish.command(fleet.path)}"
             ) from None
 
 
@@ -154,7 +154,7 @@ def _finish(
         write_size(fleet.path, one, token)
     where = own.listen if wish.address is None else wish.address
     _add_edges(fleet, own, wish.neighbours, where)
-    _add_door(fleet, own, where, size)
+    _add_operator_address(fleet, own, where, size)
     near = [u for u in wish.neighbours if u in fleet.files]
     restarted, down = [], []
     if wish.starts:  # first, because its neighbours wait for its answer when they have started
@@ -322,10 +322,10 @@ def _add_edges(fleet: FleetFolder, own: NodeFile, near: Sequence[int], address: 
                 replace(file, neighbours=(*file.neighbours, peer)).write(path)
 
 
-def _add_door(fleet: FleetFolder, own: NodeFile, where: str, size: FleetSize) -> None:
+def _add_operator_address(fleet: FleetFolder, own: NodeFile, where: str, size: FleetSize) -> None:
     """Add the new node to the fleet's own operator's folder, if there is one."""
-    door = fleet.path / "operator"
-    if own.operator is not None and (door / OPERATOR_FILE).exists():
+    folder = fleet.path / "operator"
+    if own.operator is not None and (folder / OPERATOR_FILE).exists():
         port = own.operator.rpartition(":")[2]
         reached = OperatorAddress(own.id, f"{where.rpartition(':')[0]}:{port}")
-        add_operator_address(door, reached, size)
+        add_operator_address(folder, reached, size)

@@ -301,7 +301,7 @@ def _privacy(fleet: Fleet) -> dict[str, Any]:
     bound = fleet.published.privacy
     if bound is None:
         return {}
-    found = bound.privacy.told() | {
+    found = bound.privacy.record() | {
         "definition": bound.privacy.definition,
         "updates_at_cap": bound.whole_cap,  # of all tokens together, as in a simulation
         "epsilon_at_cap": bound.privacy.epsilon(bound.whole_cap),

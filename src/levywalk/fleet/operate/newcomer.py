@@ -53,12 +53,12 @@ class JoinRequest(NamedTuple):
         """Whether the node can be started here."""
         return self.address is None and self.data is not None
 
-    def typed(self, folder: Path) -> str:
+    def command(self, folder: Path) -> str:
         """Return the command that says the same.
 
         Examples
         --------
-        >>> JoinRequest((0, 2), Path("new.csv")).typed(Path("my-fleet"))
+        >>> JoinRequest((0, 2), Path("new.csv")).command(Path("my-fleet"))
         'levywalk fleet join my-fleet --neighbours 0,2 --data new.csv'
         """
         words = ["levywalk", "fleet", "join", str(folder)]
@@ -110,7 +110,7 @@ def check_same(folder: Path, number: int, before: JoinRequest, wish: JoinRequest
                 return
     raise FleetProblem(
         f"node {number} has not finished joining: an earlier command was interrupted. Run the "
-        f"same command again to resume: {before.typed(folder)}"
+        f"same command again to resume: {before.command(folder)}"
     )
 
 
@@ -173,8 +173,8 @@ def _filled(at: Path, fleet: FleetFolder, number: int, wish: JoinRequest, days: 
     listen = where if local else f"0.0.0.0:{where.rpartition(':')[2]}"
     operator = None
     if first.operator is not None:
-        door = next(ports) if local else int(first.operator.rpartition(":")[2])
-        operator = f"{listen.rpartition(':')[0]}:{door}"
+        port = next(ports) if local else int(first.operator.rpartition(":")[2])
+        operator = f"{listen.rpartition(':')[0]}:{port}"
     peers = tuple(_peer(fleet, u, local=local) for u in wish.neighbours)
     Authority.load(fleet.path / "authority").issue(number, [where], days, folder=at)
     (at / "manifest.json").write_bytes(fleet.manifest.text)

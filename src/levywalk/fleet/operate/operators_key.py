@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
+from levywalk.fleet.operate.any_fleet import AnyFleet, is_elsewhere
 from levywalk.fleet.operate.node_processes import FleetProblem
-from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere
 
 
-def operators_key(fleet: WatchedFleet, what: str) -> OperatorKey:
+def operators_key(fleet: AnyFleet, what: str) -> OperatorKey:
     """Return the key that the manifest names.
 
     Parameters

@@ -14,8 +14,8 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.any_fleet import AnyFleet, is_elsewhere, network_behind
 from levywalk.fleet.operate.folder import MANIFEST
-from levywalk.fleet.operate.watched import WatchedFleet, is_elsewhere, network_behind
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.read_fleet import fleet_of
@@ -43,7 +43,7 @@ class ElsewhereProblem:
         return np.zeros(self.dim)
 
 
-def fleet_behind(fleet: WatchedFleet) -> Fleet:
+def fleet_behind(fleet: AnyFleet) -> Fleet:
     """Return what made a fleet's walk, for the merge of its logs.
 
     Under privacy nothing is computed from the nodes' data, even if they are here.
@@ -54,7 +54,7 @@ def fleet_behind(fleet: WatchedFleet) -> Fleet:
     return replace(found, problem=ElsewhereProblem(fleet.manifest), real=True)
 
 
-def _found_behind(fleet: WatchedFleet) -> Fleet:
+def _found_behind(fleet: AnyFleet) -> Fleet:
     if not is_elsewhere(fleet.path):
         return fleet_of(fleet.path)
     above = fleet.path.parent

@@ -16,12 +16,12 @@ from typing import Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.operator_certificate import operator_tls
-from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView, fleet_status, has_begun
 from levywalk.fleet.operate.folder import PATIENCE
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.model_copies import ModelCopy
 from levywalk.fleet.operate.node_processes import FleetProblem
+from levywalk.fleet.operate.operator_client import OperatorAnswer, OperatorClient
 from levywalk.fleet.operate.remote_log import RemoteLog, RemoteReports, as_answer
 from levywalk.fleet.operate.remote_view import RemoteNodeFile, checked_copies, checked_view
 from levywalk.fleet.protocol.tensors import Malformed
@@ -53,14 +53,14 @@ class RemoteFleet:
         path = Path(path).absolute()
         manifest = Manifest.read(path / "manifest.json")
         found = cls(path, manifest, read_operator_file(path / OPERATOR_FILE, manifest.nodes))
-        _ = found._doors  # its keys are read now
+        _ = found._clients  # its keys are read now
         return found
 
     @cached_property
-    def _doors(self) -> dict[int, Door]:
+    def _clients(self) -> dict[int, OperatorClient]:
         tls = operator_tls(self.path)
         token = self.manifest.token_number
-        return {v: Door(v, one.address, tls, token) for v, one in self.nodes.items()}
+        return {v: OperatorClient(v, one.address, tls, token) for v, one in self.nodes.items()}
 
     def token(self, number: int) -> RemoteFleet:
         """Return the fleet of one of its tokens: all questions are about that token."""
@@ -85,11 +85,11 @@ class RemoteFleet:
         nodes: Iterable[int],
         question: Callable[[int], dict[str, Any]],
         timeout: float = _CALM,
-    ) -> dict[int, DoorAnswer | Exception]:
+    ) -> dict[int, OperatorAnswer | Exception]:
         """Ask nodes at the same time; return the answers, or why there is none, by node."""
 
-        def one(v: int) -> DoorAnswer | Exception:
-            return as_answer(lambda: self._doors[v].ask(question(v), timeout=timeout))
+        def one(v: int) -> OperatorAnswer | Exception:
+            return as_answer(lambda: self._clients[v].ask(question(v), timeout=timeout))
 
         asked = list(nodes)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -102,13 +102,13 @@ class RemoteFleet:
         answers = self.ask_all(self.nodes, lambda _: {"do": "status"}, max(patience, _CALM))
         return [self._view(v, answers[v]) for v in sorted(answers)]
 
-    def _view(self, v: int, answer: DoorAnswer | Exception) -> NodeView:
-        if isinstance(answer, DoorAnswer):
+    def _view(self, v: int, answer: OperatorAnswer | Exception) -> NodeView:
+        if isinstance(answer, OperatorAnswer):
             try:
                 found, self.node_files[v] = checked_view(v, answer, self.manifest)
                 return found
             except Malformed as error:
-                answer = self._doors[v].strange(error)
+                answer = self._clients[v].invalid_answer(error)
         name = self.nodes[v].name
         return NodeView(v, None, False, NOTHING_KNOWN, (), None, None, name, unreached=str(answer))
 
@@ -151,13 +151,15 @@ class RemoteFleet:
                 f"a trace needs the logs of all nodes: {why}. --missing mark continues without them"
             )
         missing = {one.id for one in silent}
-        return {v: RemoteLog(self._doors[v], self.manifest) for v in self.nodes if v not in missing}
+        return {
+            v: RemoteLog(self._clients[v], self.manifest) for v in self.nodes if v not in missing
+        }
 
     # Models
 
     def copies(self, node: int) -> list[ModelCopy]:
         """Return where a node has models, without their numbers."""
-        answer = self._doors[node].ask({"do": "status"}, timeout=_CALM)
+        answer = self._clients[node].ask({"do": "status"}, timeout=_CALM)
         view = self._view(node, answer)
         if view.unreached is not None:
             raise NoAnswer(view.unreached)
@@ -169,45 +171,45 @@ class RemoteFleet:
 
     def fetched(self, copy: ModelCopy) -> ModelCopy:
         """Return a copy with its numbers; it may have gone on meanwhile."""
-        door, limits = self._doors[copy.node], self.manifest.limits
+        client, limits = self._clients[copy.node], self.manifest.limits
         try:
-            answer = self._model(door, copy.place)
+            answer = self._model(client, copy.place)
         except InvalidParameter:
             if copy.place != "held":
                 raise
-            answer = self._model(door, "guarded")  # whoever has handed the model over guards it
+            answer = self._model(client, "guarded")  # whoever has handed the model over guards it
         try:
             if len(answer.records) != 1:
                 raise Malformed("one model was asked for")
             token = decode(answer.records[0], (Token,), limits._replace(memory=0))
         except Malformed as error:
-            raise door.strange(error) from None
+            raise client.invalid_answer(error) from None
         why = None if token.epoch >= copy.token.epoch else "an older model than before"
         if why is not None:
-            raise door.strange(why)
+            raise client.invalid_answer(why)
         return copy._replace(token=token)
 
-    def _model(self, door: Door, place: str) -> DoorAnswer:
+    def _model(self, client: OperatorClient, place: str) -> OperatorAnswer:
         most = 2 * self.manifest.published.method.token_bytes + (1 << 16)
         question = {"do": "model", "place": place}
-        return door.ask(question, timeout=_MODEL_SECONDS, most_record=most)
+        return client.ask(question, timeout=_MODEL_SECONDS, most_record=most)
 
     def survivors(self, node: int) -> Iterator[SurvivingCopy]:
         """Yield copies of the model from which the walk could be revived."""
-        answer = self._doors[node].ask({"do": "copies"}, timeout=_MODEL_SECONDS)
+        answer = self._clients[node].ask({"do": "copies"}, timeout=_MODEL_SECONDS)
         try:
             yield from checked_copies(node, answer)
         except Malformed as error:
-            raise self._doors[node].strange(error) from None
+            raise self._clients[node].invalid_answer(error) from None
 
     def ask(self, node: int, do: str, /, **about: Any) -> dict[str, Any]:
         """Give an order to a node."""
-        return self._doors[node].ask({"do": do} | about, timeout=PATIENCE).about
+        return self._clients[node].ask({"do": do} | about, timeout=PATIENCE).about
 
     def close(self) -> None:
         """Close all connections."""
-        for door in self._doors.values():
-            door.close()
+        for client in self._clients.values():
+            client.close()
 
 
 def _place(about: dict[str, Any]) -> Token:

@@ -18,9 +18,9 @@ from levywalk.fleet.operate.doctor import (
     running_nodes,
     whole_walks,
 )
-from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import fleet_status, has_begun
 from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.operate.operator_client import OperatorAnswer
 from levywalk.fleet.operate.remote import RemoteFleet
 from levywalk.fleet.operate.remote_view import checked_findings
 from levywalk.fleet.protocol.tensors import Malformed
@@ -84,7 +84,7 @@ def _own_findings(fleet: RemoteFleet, nodes: list[int]) -> Iterator[Finding]:
     answers = fleet.ask_all(nodes, lambda _: {"do": "doctor"}, _PATIENCE)
     for v, answer in sorted(answers.items()):
         try:
-            if not isinstance(answer, DoorAnswer):
+            if not isinstance(answer, OperatorAnswer):
                 raise Malformed(str(answer))
             for level, what, remedy in checked_findings(answer):
                 if level != FindingLevel.OK:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.operate.door import Door, DoorAnswer
 from levywalk.fleet.operate.log_entries import parsed
+from levywalk.fleet.operate.operator_client import OperatorAnswer, OperatorClient
 from levywalk.fleet.operate.remote_view import checked_damage, checked_number, checked_spans
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.control import NoAnswer
-from levywalk.fleet.runtime.door_format import read_line_record
+from levywalk.fleet.runtime.operator_port_format import read_line_record
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.rows import LogDamage, note_damage
@@ -24,8 +24,8 @@ _PAGES = 1_000_000  # at most; a node that always has more is not believed
 class RemoteLog:
     """The log of a node's visits, elsewhere; it is read as that of a folder is (`StoreReader`)."""
 
-    def __init__(self, door: Door, manifest: Manifest) -> None:
-        self._door, self._manifest = door, manifest
+    def __init__(self, client: OperatorClient, manifest: Manifest) -> None:
+        self._client, self._manifest = client, manifest
 
     def close(self) -> None:
         """Do nothing: the connection is the fleet's."""
@@ -48,7 +48,7 @@ class RemoteLog:
         most = 2 * self._manifest.published.method.token_bytes + (1 << 16)
         for _ in range(_PAGES):
             question = {"do": "trace", "after": after}
-            answer = self._door.ask(question, timeout=_PAGE_SECONDS, most_record=most)
+            answer = self._client.ask(question, timeout=_PAGE_SECONDS, most_record=most)
             try:
                 bad, end = checked_damage(answer), checked_number(answer, "next")
                 numbers = checked_spans(answer)
@@ -56,10 +56,12 @@ class RemoteLog:
                 if any(number <= after or number > end for number in numbers):
                     raise Malformed("it has sent other lines than those that were asked for")
             except Malformed as error:
-                raise self._door.strange(error) from None
+                raise self._client.invalid_answer(error) from None
             for first, last, why in bad:
                 if damage is None:
-                    raise NodeStoreError(f"node {self._door.node}: line {first} of its log: {why}")
+                    raise NodeStoreError(
+                        f"node {self._client.node}: line {first} of its log: {why}"
+                    )
                 note_damage(damage, first, last, why)
             yield from zip(numbers, found, strict=True)
             if not answer.about.get("more") or end <= after:
@@ -89,7 +91,7 @@ class RemoteReports:
         self.silent = {}
         answers = self._ask(self._nodes, lambda v: {"do": "logs", "after": self._after[v]})
         for node, answer in answers.items():
-            if isinstance(answer, DoorAnswer):
+            if isinstance(answer, OperatorAnswer):
                 try:
                     found += self._taken(node, answer)
                 except Malformed as error:
@@ -98,7 +100,7 @@ class RemoteReports:
                 self.silent[node] = str(answer)
         return sorted(found, key=lambda entry: str(entry["time"]))
 
-    def _taken(self, node: int, answer: DoorAnswer) -> list[dict[str, Any]]:
+    def _taken(self, node: int, answer: OperatorAnswer) -> list[dict[str, Any]]:
         last, started = checked_number(answer, "last"), answer.about.get("started")
         if not isinstance(started, int | float):
             raise Malformed("it does not say when it has started")
@@ -117,7 +119,7 @@ class RemoteReports:
         return entries
 
 
-def as_answer(ask: Callable[[], DoorAnswer]) -> DoorAnswer | Exception:
+def as_answer(ask: Callable[[], OperatorAnswer]) -> OperatorAnswer | Exception:
     """Return an answer, or why there is none."""
     try:
         return ask()

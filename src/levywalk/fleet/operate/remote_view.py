@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from levywalk.fleet.operate.door import DoorAnswer
 from levywalk.fleet.operate.fleet_status import NOTHING_KNOWN, NodeView
+from levywalk.fleet.operate.operator_client import OperatorAnswer
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import Epoch
-from levywalk.fleet.runtime.door_format import read_line_record
 from levywalk.fleet.runtime.findings import Finding, FindingLevel
+from levywalk.fleet.runtime.operator_port_format import read_line_record
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import Peer
@@ -185,7 +185,7 @@ def checked_status(found: Any, node: int, manifest: Manifest) -> dict[str, Any]:
 
 
 def checked_view(
-    node: int, answer: DoorAnswer, manifest: Manifest
+    node: int, answer: OperatorAnswer, manifest: Manifest
 ) -> tuple[NodeView, RemoteNodeFile]:
     """Return what a node elsewhere has answered to "status" as the view of a node here, and what it
     says about its node file.
@@ -233,7 +233,7 @@ def _node_file(node: int, found: Any) -> RemoteNodeFile:
     return RemoteNodeFile(node, told["name"], told["listen"], tuple(told["keys"]), near)
 
 
-def checked_copies(node: int, answer: DoorAnswer) -> list[SurvivingCopy]:
+def checked_copies(node: int, answer: OperatorAnswer) -> list[SurvivingCopy]:
     """Return where a node elsewhere says that it has copies of the model."""
 
     def copy(value: Any) -> bool:
@@ -256,7 +256,7 @@ def checked_copies(node: int, answer: DoorAnswer) -> list[SurvivingCopy]:
     ]
 
 
-def checked_findings(answer: DoorAnswer) -> list[Finding]:
+def checked_findings(answer: OperatorAnswer) -> list[Finding]:
     """Return what a node elsewhere has found about itself."""
 
     def finding(value: Any) -> bool:
@@ -271,12 +271,12 @@ def checked_findings(answer: DoorAnswer) -> list[Finding]:
     return [Finding(FindingLevel(level), what, remedy) for level, what, remedy in found]
 
 
-def checked_number(answer: DoorAnswer, name: str) -> int:
+def checked_number(answer: OperatorAnswer, name: str) -> int:
     """Return a number that a node elsewhere says."""
     return int(_require(answer.about.get(name), _count, name))
 
 
-def checked_spans(answer: DoorAnswer) -> list[int]:
+def checked_spans(answer: OperatorAnswer) -> list[int]:
     """Return the numbers of the lines in an answer, one for each record."""
 
     def span(value: Any) -> bool:
@@ -294,7 +294,7 @@ def checked_spans(answer: DoorAnswer) -> list[int]:
     return numbers
 
 
-def checked_damage(answer: DoorAnswer) -> list[tuple[int, int, str]]:
+def checked_damage(answer: OperatorAnswer) -> list[tuple[int, int, str]]:
     """Return which lines of its log a node elsewhere could not read: first, last, why."""
 
     def damage(value: Any) -> bool:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from levywalk.fleet.operate.any_fleet import AnyFleet
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
 from levywalk.fleet.operate.folder import PATIENCE
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.operate.node_processes import FleetProblem, Say, looks, nothing_said
 from levywalk.fleet.operate.operators_key import operators_key
-from levywalk.fleet.operate.stopped import able_to_continue
-from levywalk.fleet.operate.watched import WatchedFleet
+from levywalk.fleet.operate.stopped_walk import able_to_continue
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime.own_disk import SurvivingCopy
@@ -33,7 +33,7 @@ class Revival(NamedTuple):
 
 
 def revive(
-    fleet: WatchedFleet,
+    fleet: AnyFleet,
     *,
     force: bool = False,
     timeout: float = PATIENCE,
@@ -104,7 +104,7 @@ def revive(
     )
 
 
-def _signed_order(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
+def _signed_order(fleet: AnyFleet, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
     """Return the operator's signed order to continue from a node's copy, above all epochs that are
     known here.
     """
@@ -117,7 +117,7 @@ def _signed_order(fleet: WatchedFleet, views: list[NodeView], copy: SurvivingCop
     return key.signed(blank, fleet.manifest.digest)
 
 
-def _chosen(fleet: WatchedFleet, views: list[NodeView], *, force: bool) -> SurvivingCopy:
+def _chosen(fleet: AnyFleet, views: list[NodeView], *, force: bool) -> SurvivingCopy:
     answering = {one.id for one in views if one.answers}
     asked = [one.id for one in views if one.unreached is None]
     copies = [copy for v in asked for copy in fleet.survivors(v)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from levywalk.fleet.operate.any_fleet import AnyFleet
 from levywalk.fleet.operate.fleet_status import NodeRole
 from levywalk.fleet.operate.means import mean_metrics, mean_of
-from levywalk.fleet.operate.watched import WatchedFleet
 from levywalk.fleet.runtime.spending import in_all, spending_of, whole_spending
 from levywalk.fleet.setup.manifest import Manifest
 
@@ -24,7 +24,7 @@ _OF_ROW = (
 )
 
 
-def whole_status(fleet: WatchedFleet) -> dict[str, Any]:
+def whole_status(fleet: AnyFleet) -> dict[str, Any]:
     """Return the status of a fleet, ready for JSON.
 
     With one token it is `fleet_status.fleet_status`. With several, ``tokens`` has that of each; the

@@ -44,16 +44,16 @@ class Comparing(NextNode):
         why = self.published.refuses(token)
         expected = guarded.copy.handed_over(sender, message.to)
         if why is None and token.digest() != message.digest:
-            why = "it is not the model whose hash is to be released"
+            why = "its hash is not the one that the guardian is asked to release"
         for name in ("seq", "version", "transfers", "chain", "came_from"):
             if why is None and getattr(token, name) != getattr(expected, name):
-                why = f"its {name} is not what follows from the copy"
+                why = f"its value of {name} does not follow from the guardian's copy"
         return self._may_replace(sender, guarded, token, why, now)
 
     def _may_renew(self, sender: int, guarded: Guarded, token: Token, now: float) -> bool:
         """Return whether a newer copy may take the place of the copy; refuse its model if not."""
         same = (token.chain, token.transfers) == (guarded.copy.chain, guarded.copy.transfers)
-        why = None if same else "it was handed over meanwhile"
+        why = None if same else "it has been handed over since the guardian's copy was made"
         return self._may_replace(sender, guarded, token, why, now)
 
     def _may_replace(

@@ -70,14 +70,17 @@ def refuses_ending(end: Ending, token: Token, run: bytes, keys: Verifier) -> str
         *(token.epoch, token.seq, token.step),
         token.digest(),
     ):
-        return "the end is that of another token"
+        return "the reported end of the walk is that of another token"
     if signed is None or right.signer in (None, end.guardian) or (right.release and right.link):
-        return f"node {end.guardian} shows nothing that made it the guardian"
+        return f"node {end.guardian} gives no proof that it is the guardian"
     if right.place != (end.epoch, end.seq) or right.guardian != end.guardian:
-        return f"node {end.guardian} was not made the guardian of {tuple(end.epoch)}/{end.seq}"
+        return (
+            f"the proof of node {end.guardian} does not make it the guardian of hand-off "
+            f"{end.seq} of epoch {tuple(end.epoch)}"
+        )
     assert right.signer is not None
     if not keys.verify(end.guardian, end.statement(run), end.signature):
-        return f"the end is not signed by node {end.guardian}"
+        return f"the end of the walk is not signed by node {end.guardian}"
     if not keys.verify(right.signer, signed.statement(run), signed.signature):
-        return f"the right of the guardian is not signed by node {right.signer}"
+        return f"the proof that it is the guardian is not signed by node {right.signer}"
     return None

@@ -115,7 +115,7 @@ class Epochs(Membership):
         if known is not None and overrides(known.opening, link):
             behind.append(one)
         if why is None and (denied or behind):
-            why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
+            why = f"the walk continued beyond the step at which epoch {tuple(one.epoch)} begins"
             false = [claim for claim, _ in denied] + behind
             passed_on = [claim for claim in false if claim.epoch.node != sender]
             self._contest(link, denied, passed_on, now)

@@ -109,13 +109,13 @@ def refuses_lie(lie: Lie, run: bytes, keys: Verifier) -> str | None:
     who, link, end = lie.liar, lie.link, lie.end
     claim = link or end
     if claim is None or (link is not None and end is not None):
-        return "a lie is a release, and either a link or an end"
+        return "the proof of a lie must have a release, and either a link or an end"
     if isinstance(claim, Opening):
         signer, denied = claim.epoch.node, contradicts(claim, lie.release)
     else:
         signer, denied = claim.guardian, went_on(claim, lie.release)
     if who == OPERATOR or signer != who:
-        return "the two statements are not of one node"
+        return "the two statements were not made by the same node"
     if not denied:
         return f"the two statements of node {who} do not contradict each other"
     for one in (claim, lie.release):

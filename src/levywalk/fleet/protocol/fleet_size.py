@@ -51,9 +51,11 @@ def refuses_size(size: FleetSize, before: int, run: bytes, keys: Verifier) -> st
     is known, which never falls.
     """
     if not (size.version >= 1 and before <= size.nodes <= MOST_NODES):
-        return f"version {size.version} with {size.nodes} nodes is impossible after {before} nodes"
+        return (
+            f"version {size.version} with {size.nodes} nodes cannot follow a size of {before} nodes"
+        )
     if not (math.isfinite(size.mean_smoothness) and size.mean_smoothness > 0.0):
-        return f"a mean smoothness of {size.mean_smoothness} is impossible"
+        return f"the mean smoothness must be a positive number, got {size.mean_smoothness}"
     if not keys.verify(OPERATOR, size.statement(run), size.signature):
         return f"the operator has not signed that the fleet has {size.nodes} nodes"
     return None

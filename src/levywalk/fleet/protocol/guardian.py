@@ -233,13 +233,13 @@ class Guardian(Comparing):
     def _refuses_word(self, token: Token, word: Certificate) -> str | None:
         """Return why the operator's signed order does not allow to revive a copy, or None."""
         if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
-            return "the operator's signed order is not about this copy"
+            return "the operator's signed order is about another copy of the model"
         if word.epoch.counter <= max(self.disk.known.epoch, token.epoch).counter:
             return (
                 f"the operator's signed order is for epoch {tuple(word.epoch)}, and epoch "
-                f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"
+                f"{tuple(self.disk.known.epoch)} is known; run levywalk fleet revive again"
             )
-        return None if self._signed(word) else "the operator has not signed this"
+        return None if self._signed(word) else "the order is not signed with the operator's key"
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a neighbour's token, the first one or a restored one."""
@@ -262,7 +262,7 @@ class Guardian(Comparing):
         one = message.link.opening
         here = (token.epoch, token.seq, token.step, token.digest(), self.id)
         if (one.epoch, *one[3:7]) != here or token.base != token.step or one.epoch.node != sender:
-            why = f"the link of epoch {tuple(one.epoch)} is not about this token and this node"
+            why = f"the link of epoch {tuple(one.epoch)} is about another token or another guardian"
             self._record("refused", sender=sender, why=why)
             return
         if not self._believes(sender, message.link, now):

@@ -24,9 +24,9 @@ MOST_KNOWN_LOSSES = 64
 # Why a generation begins, in words; in this order on the disk, so a new one goes to the end.
 NODE_LOST, DEPTH, EPOCHS, UNFIT, WITHOUT = REASONS = (
     "the memory of a node is lost",
-    "an older copy of the model needs older memory than this node keeps",
+    "an older copy of the model was restored, and this node no longer keeps memory that old",
     "the model was restored too often to tell which memory counts",
-    "this node's memory does not fit its data or its edges",
+    "this node's memory was written for other data or other edges than the node has now",
     "the model was revived from a copy without its memory",
 )
 

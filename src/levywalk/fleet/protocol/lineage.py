@@ -141,8 +141,14 @@ class Lineage(NamedTuple):
     def impossible(self, epoch: Epoch, hops: int) -> str | None:
         """Return why no honest token of that epoch has this lineage after so many decisions."""
         if not 0 <= self.since <= hops or not 0 <= self.generation <= hops:
-            return f"memory generation {self.generation} since decision {self.since} of {hops}"
+            return (
+                f"memory generation {self.generation}, which began at decision {self.since}, is "
+                f"impossible after {hops} decisions"
+            )
         for one, child in pairwise((*self.ancestors, Ancestor(epoch, ALL_DECISIONS))):
             if not one.epoch < child.epoch or not 0 < one.hops < child.hops or one.hops > hops:
-                return f"an ancestor {tuple(one.epoch)} of {one.hops} decisions"
+                return (
+                    f"epoch {tuple(one.epoch)} with {one.hops} decisions cannot come before epoch "
+                    f"{tuple(child.epoch)}"
+                )
         return None

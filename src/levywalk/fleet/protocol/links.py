@@ -185,23 +185,28 @@ def refuses_link(
     if one.kind not in KINDS:
         return f"there is no link of the kind {one.kind!r}"
     if not one.parent < one.epoch:
-        return f"epoch {tuple(one.epoch)} cannot come from epoch {tuple(one.parent)}"
+        return (
+            f"epoch {tuple(one.epoch)} cannot follow epoch {tuple(one.parent)}, which is not lower"
+        )
     if one.epoch.seq != one.seq or one.seq < 0 or one.step < 0 or who < 0:
         return f"a link of epoch {tuple(one.epoch)} at hand-off {one.seq} is impossible"
     if one.guardian < 0 or one.guardian == who:
-        return f"node {one.guardian} cannot guard what node {who} holds"
+        return f"node {one.guardian} cannot guard the token that node {who} holds"
     if right.release is not None and right.link is not None:
-        why: str | None = "a link carries one right"
+        why: str | None = "a link must prove its right in one way, and this one has two proofs"
     elif place is None:
         why = _without_right(one, start)
     elif right.signer == who:
-        why = f"node {who} has signed its right itself"
+        why = f"node {who} has itself signed the proof of its right, which another node must sign"
     elif (
         not place[0].counter - (one.kind == LinkKind.REVIVED)
         < one.epoch.counter
         <= (max(place[0].counter, lied) + AHEAD)
     ):
-        why = f"epoch {tuple(one.epoch)} is too far from {tuple(place[0])}, of which it has a right"
+        why = (
+            f"epoch {tuple(one.epoch)} is too far from epoch {tuple(place[0])}, in which its node "
+            "was holder or guardian"
+        )
     else:
         why = _with_right(one, right, *place)
     if why is not None:
@@ -214,7 +219,7 @@ def refuses_link(
     if keys.verify(right.signer, signed.statement(run), signed.signature):
         return None
     by = "the operator" if right.signer == OPERATOR else f"node {right.signer}"
-    return f"the right of epoch {tuple(one.epoch)} is not signed by {by}"
+    return f"the proof of the right to open epoch {tuple(one.epoch)} is not signed by {by}"
 
 
 def _without_right(one: Opening, start: int | None) -> str | None:
@@ -223,16 +228,22 @@ def _without_right(one: Opening, start: int | None) -> str | None:
     """
     who = one.epoch.node
     if start is not None and who != start:
-        return f"node {who} shows nothing that made it holder or guardian"
+        return f"node {who} gives no proof that it was holder or guardian"
     if one.seq or one.epoch.counter > AHEAD:
-        return f"the start node has no right to epoch {tuple(one.epoch)}"
+        return f"the start node has no right to open epoch {tuple(one.epoch)}"
     begins = one.parent == FIRST and one.step == 0
     if one.kind == LinkKind.FIRST:
         fine = begins and one.epoch.counter == 0
     else:
         own = one.parent.node == who and one.parent.seq == 0
         fine = one.kind == LinkKind.GUARDIAN_REPLACED and (begins or own)
-    return None if fine else f"this is not how a walk begins: {one.kind} from {tuple(one.parent)}"
+    return (
+        None
+        if fine
+        else (
+            f"a walk cannot begin with a link of the kind {one.kind} from epoch {tuple(one.parent)}"
+        )
+    )
 
 
 def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | None:

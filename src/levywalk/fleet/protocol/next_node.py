@@ -36,7 +36,7 @@ class NextNode(Resizing):
         if why is None and self._avoids(sender):
             why = AVOIDED
         if why is None and message.guardian == sender:
-            why = f"node {sender} cannot guard what it holds itself"
+            why = f"node {sender} cannot guard a token that it hands over itself"
         if why is not None:
             self._record("refused", sender=sender, why=why)
             self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
@@ -65,7 +65,7 @@ class NextNode(Resizing):
                 token.hops,
             ):
                 # an old message; or else the giver of what is here has made it up
-                why = f"a later token, of node {held.giver}, is prepared here"
+                why = f"this node has already received a later token, from node {held.giver}"
                 self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
                 return
             if (
@@ -116,7 +116,9 @@ class NextNode(Resizing):
         ):
             return
         if not self._signed(certificate):
-            self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
+            self._record(
+                "refused", sender=held.giver, why="the certificate is not signed by the guardian"
+            )
             return
         right = self._right_to_hold(certificate)
         self._archive_false_end()  # this very certificate shows that the walk went on

@@ -272,7 +272,7 @@ class Node(HandOff):
                 self._give_up(held, "the node is dead", now)
             elif self._asked_too_long(now):
                 self.not_taken[held.to] = self.not_taken.get(held.to, 0) + 1
-                self._give_up(held, "the node lives, and does not answer", now)
+                self._give_up(held, "the node runs, but does not answer", now)
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
         self._speak()
@@ -329,7 +329,7 @@ class Node(HandOff):
         if why is None and self.disk.revoked.covers(who, token.epoch):
             why = f"node {who} was revoked"
         if why is None and self._denies_end(message.end, now):
-            why = "the walk went on from what is said to be its end"
+            why = "the walk has continued beyond the step that is reported as its end"
         if why is not None:
             self._record("refused", sender=sender, why=why)
             return

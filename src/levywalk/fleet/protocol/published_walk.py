@@ -289,8 +289,8 @@ class PublishedWalk:
             )
         if not 0 <= token.base <= token.step <= self.steps:
             return (
-                f"step {token.step} of {self.steps} in an epoch from step {token.base} "
-                "is impossible"
+                f"step {token.step} of {self.steps} is impossible in an epoch that began at step "
+                f"{token.base}"
             )
         counts = (
             *(token.seq, token.version, token.hops),
@@ -298,25 +298,25 @@ class PublishedWalk:
         )
         if min(counts) < 0 or max(counts) >= _MOST:
             named = zip(_COUNTS, counts, strict=True)
-            return ", ".join(f"{name} {count}" for name, count in named) + ": impossible"
+            return "impossible counts: " + ", ".join(f"{name} {count}" for name, count in named)
         if not (-1 <= token.switched_at < self.steps and -1 <= token.diverged_at < self.steps):
             return (
-                f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
-                f"{self.steps} steps is impossible"
+                f"a switch at step {token.switched_at} and a divergence at step "
+                f"{token.diverged_at} are impossible in a walk of {self.steps} steps"
             )
         nodes = self.method.n + self.idle
         if not -1 <= token.came_from < nodes:
-            return f"a token that came from node {token.came_from} of {nodes} is impossible"
+            return f"came_from must be a node below {nodes}, or -1, got {token.came_from}"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
             return f"a memory of {self.memory_bytes} bytes was expected, got {len(token.memory)}"
         if self.idle:
             passes = int(unpacked(token.memory, self.token_memory, self.dim)[PASSES])
             if not 0 <= passes <= MOST_PASSES:
-                return f"{passes} passes since the last update are impossible"
+                return f"{passes} visits to nodes without data since the last update are impossible"
         if self.remembers:
             wrong = self.lineage(token).impossible(token.epoch, token.hops)
             if wrong is not None:
-                return f"{wrong}: impossible"
+                return wrong
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
@@ -335,7 +335,7 @@ class PublishedWalk:
         return (
             None
             if 0 <= streak < _MOST
-            else f"a detector's streak of {streak} updates is impossible"
+            else f"the detector cannot have counted {streak} updates in a row"
         )
 
 

@@ -158,11 +158,15 @@ class Remembering(Guardian):
             return
         phases = len(self.published.phases) if self.site.asks else 0
         if message.phase >= phases or len(message.lineage) != LINEAGE_BYTES:
-            self._record("refused", sender=sender, why="a question that is not possible")
+            self._record(
+                "refused", sender=sender, why="the question has an invalid phase or lineage"
+            )
             return
         lineage = Lineage.read(np.frombuffer(message.lineage, "<i8"))
         if lineage.impossible(message.epoch, message.hops) is not None:
-            self._record("refused", sender=sender, why="a question that is not possible")
+            self._record(
+                "refused", sender=sender, why="no walk can have the lineage in the question"
+            )
             return
         found = (self.disk.memory or NOTHING_KEPT).recalled(lineage, message.epoch)
         values, entry = b"", found.entry
@@ -178,7 +182,8 @@ class Remembering(Guardian):
             return
         size = 8 * len(self.published.asked(inquiry.question.phase))
         if len(message.values) not in (0, size):
-            self._record("refused", sender=sender, why="an answer that is not possible")
+            why = f"an answer of {size} bytes, or an empty one, was expected"
+            self._record("refused", sender=sender, why=f"{why}, got {len(message.values)} bytes")
             return
         inquiry.answers[sender] = message.values or None
         inquiry.due.discard(sender)

@@ -122,31 +122,35 @@ def disagreement(greeting: Greeting, seen: Sighting) -> str:
     >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 640, False, b""))
     ''
     >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 812, False, b""))
-    'has seen its write 812, but its disk ended with write 640: the disk is an old copy'
+    'has seen write 812 of the fenced node, whose disk ended with write 640: the disk is an old
+    copy'
     >>> disagreement(now, Sighting(links[:LINK], 2, b"another", 600, False, b""))
-    'has seen another start 2 of it: a copy of its disk was started, too'
+    'has seen another start 2 of the fenced node: a copy of the disk was started as well'
     """
     if not seen.number:
         return ""
     if seen.replaced and seen.answers == greeting.links[-LINK:]:
-        return "knows a newer state folder of it: the disk is an old copy"
+        return "knows a newer state folder of the fenced node: the disk is an old copy"
     if seen.origin != greeting.origin:
         return ""
     if seen.number > greeting.number:
         return (
-            f"has seen its start {seen.number}, but its disk counts {greeting.number}: the disk is "
-            "an old copy, or a copy of it runs, too"
+            f"has seen start {seen.number} of the fenced node, whose disk counts "
+            f"{greeting.number}: the disk is an old copy, or a copy of it runs as well"
         )
     at = len(greeting.links) - (greeting.number - seen.number + 1) * LINK
     if at >= 0 and greeting.links[at : at + LINK] != seen.link:
-        return f"has seen another start {seen.number} of it: a copy of its disk was started, too"
+        return (
+            f"has seen another start {seen.number} of the fenced node: a copy of the disk was "
+            "started as well"
+        )
     ended = greeting.commits
     if seen.number < greeting.number:  # what the disk held when the next start began
         after = max(0, at + LINK)
         ended = int.from_bytes(greeting.links[after + _HASH : after + LINK], "big")
     if seen.commits > ended:
         return (
-            f"has seen its write {seen.commits}, but its disk ended with write {ended}: the disk "
-            "is an old copy"
+            f"has seen write {seen.commits} of the fenced node, whose disk ended with write "
+            f"{ended}: the disk is an old copy"
         )
     return ""

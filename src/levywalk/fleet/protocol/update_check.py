@@ -148,10 +148,10 @@ def _refuses_model(published: PublishedWalk, copy: Token, token: Token) -> str |
     check, made = published.check, token.step - copy.step
     assert check is not None
     if token.diverged_at != copy.diverged_at:
-        return "it says that its update has overflowed, which a clipped update does not"
+        return "it says that its update has overflowed, which a clipped update cannot do"
     if made == 0 or copy.diverged_at >= 0:
         same = copy.model.tobytes() == token.model.tobytes()
-        return None if same else "it has changed the model without an update"
+        return None if same else "it has changed the model, although no update was made"
     eps = 2.0**-23 if published.method.itemsize == 4 else 2.0**-52
     limit = check.limit(published.phases[0], copy.model, copy.step, token.step, eps)
     with np.errstate(over="ignore"):
@@ -206,7 +206,7 @@ def refuses_opening(
         expected = given.handed_over(right.holder, one.epoch.node)
     for name in ("seq", "transfers", "chain", "phase", "switched_at"):
         if getattr(token, name) != getattr(expected, name):
-            return f"its {name} is not what follows from the token that it was given"
+            return f"its value of {name} does not follow from the token that it was given"
     same = one.kind in (LinkKind.FIRST, LinkKind.REVIVED)
     if same or (one.kind == LinkKind.GIVER_GONE and ahead == 0):
         if made:

@@ -185,7 +185,11 @@ class Witnesses(NodeState):
         contradicts that.
         """
         if not possible(message):
-            self._record("refused", sender=sender, why="a greeting that is not possible")
+            self._record(
+                "refused",
+                sender=sender,
+                why="the greeting has an invalid number or an invalid chain of starts",
+            )
             return
         seen = self.sightings.get(sender, NeighbourStart())
         answer = seen.told(message)

@@ -3,7 +3,7 @@
 It is another port than that of the neighbours, and there is none unless the node file names it
 (``operator``). A caller must have an operator's certificate of the fleet's authority; that of a
 node is refused here, and that of an operator at the neighbours' port. What can be asked is in
-`door_answers`, and how in `door_format`.
+`operator_answers`, and how in `operator_port_format`.
 
 ===================================  ===============================================================
 what is wrong                        the answer
@@ -32,16 +32,21 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.identity.errors import IdentityError, Untrusted
 from levywalk.fleet.identity.operator_certificate import check_operator
 from levywalk.fleet.protocol.tensors import Malformed
-from levywalk.fleet.runtime.door_answers import DoorAnswers
-from levywalk.fleet.runtime.door_format import (
+from levywalk.fleet.runtime.connection_limiter import (
+    Address,
+    ConnectionLimiter,
+    address_of,
+    connections_allowed,
+)
+from levywalk.fleet.runtime.link import FrameFlood
+from levywalk.fleet.runtime.operator_answers import OperatorAnswers
+from levywalk.fleet.runtime.operator_port_format import (
     METHOD,
     MOST_QUESTION,
     QUESTIONS,
     SERVICE,
     json_object,
 )
-from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
-from levywalk.fleet.runtime.link import FrameFlood
 from levywalk.fleet.runtime.server_keys import present_credentials
 from levywalk.fleet.runtime.transport import PortInUse
 
@@ -97,7 +102,7 @@ class OperatorPort:
 
     def __init__(self, process: Process, listen: str) -> None:
         self.process, self.listen = process, listen
-        self._answers, self._budget = DoorAnswers(process), QuestionBudget()
+        self._answers, self._budget = OperatorAnswers(process), QuestionBudget()
         self._inside: list[Address | None] = []  # the far ends of operators' questions
         self._told: set[tuple[str, str]] = set()
         self._server: Any = None
@@ -123,7 +128,7 @@ class OperatorPort:
                 "file and in the operators' folders"
             )
         await self._server.start()
-        watching = Doorkeeper(bound, AT_ONCE).watch(AT_ONCE, self._inside, self._crowded)
+        watching = ConnectionLimiter(bound, AT_ONCE).watch(AT_ONCE, self._inside, self._crowded)
         self._watch = asyncio.create_task(watching)
 
     async def stop(self) -> None:

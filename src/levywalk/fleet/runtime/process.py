@@ -87,7 +87,7 @@ class Process:
         self.incarnation = Incarnation.of(file.state)
         self.peer_files = PeerFiles(file.state, self.not_kept)
         self._load_disks()
-        self.door = None if file.operator is None else OperatorPort(self, file.operator)
+        self.operator_port = None if file.operator is None else OperatorPort(self, file.operator)
         self.transport = Transport(
             self.identity,
             file.listen,
@@ -251,8 +251,8 @@ class Process:
             runner.begin()  # before anything can arrive: an old disk must not be acted on yet
         if not any(runner.node.fenced for runner in self.runners):
             await self.transport.start()
-        if self.door is not None:
-            await self.door.start()
+        if self.operator_port is not None:
+            await self.operator_port.start()
         shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
         orders = [self._take_orders(runner) for runner in self.runners]
         self.log(
@@ -266,8 +266,8 @@ class Process:
             one.close()
         if shown is not None:
             shown.close()
-        if self.door is not None:
-            await self.door.stop()
+        if self.operator_port is not None:
+            await self.operator_port.stop()
         await self.transport.stop()
         for runner in reversed(self.runners):  # the first lock tells others that the node runs
             runner.store.close()

@@ -42,7 +42,12 @@ from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
-from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
+from levywalk.fleet.runtime.connection_limiter import (
+    Address,
+    ConnectionLimiter,
+    address_of,
+    connections_allowed,
+)
 from levywalk.fleet.runtime.known_nodes import KnownNodes, RevokedPeer, Stranger, certificate_of
 from levywalk.fleet.runtime.link import (
     Call,
@@ -216,7 +221,7 @@ class Transport:
             )
         await self._server.start()
         told = partial(self.heard.closed, -1)
-        watching = Doorkeeper(bound).watch(len(self.links), self._inside, told)
+        watching = ConnectionLimiter(bound).watch(len(self.links), self._inside, told)
         self._tasks.add(asyncio.create_task(watching))
         self._dial_all()
 

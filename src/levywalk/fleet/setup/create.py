@@ -58,7 +58,7 @@ from levywalk.problem.losses import Loss
 from levywalk.problem.problem import MODEL_TYPES
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
 from levywalk.whole_files import sync_folder, write_whole
@@ -221,13 +221,13 @@ def create(
     operator = OperatorKey.new()
     manifest = Manifest.of(fleet, name=name, operator=operator.public)
     places = places_of(network.n, name, host, port, addresses, metrics, deploy)
-    doors = _doors(places, operator_port, deploy)
+    operators = _operator_addresses(places, operator_port, deploy)
 
     def fill(beside: Path) -> None:
-        authority = _fill(beside, fleet, manifest, places, days, progress, doors)
+        authority = _fill(beside, fleet, manifest, places, days, progress, operators)
         operator.write(beside / "authority")
-        if doors:
-            named = [door._replace(name=_name(network, door.id)) for door in doors]
+        if operators:
+            named = [one._replace(name=_name(network, one.id)) for one in operators]
             write_operator_folder(beside / "operator", authority, manifest, named, days)
 
     _write_fleet(folder, fill, deploy)
@@ -276,11 +276,14 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         l1: float = problem.l1  # type: ignore[attr-defined]
         raise InvalidParameter(
             f"problem must have no l1 penalty on real nodes, got l1 = {l1:g}; "
-            f"use {typed('a ridge', '--ridge')}, or levywalk fleet simulate, which takes it"
+            f"use {python_or_command('a ridge', '--ridge')}, or levywalk fleet simulate, which "
+            "takes it"
         )
 
 
-def _doors(places: list[Place], port: int | None, deploy: str | None) -> list[OperatorAddress]:
+def _operator_addresses(
+    places: list[Place], port: int | None, deploy: str | None
+) -> list[OperatorAddress]:
     """Return where operators elsewhere ask the nodes; nothing if there is no such port."""
     if port is None:
         return []
@@ -318,7 +321,7 @@ def _fill(
     places: list[Place],
     days: int,
     progress: Progress | None,
-    doors: list[OperatorAddress],
+    operators: list[OperatorAddress],
 ) -> Authority:
     """Write all files of the fleet; return its authority."""
     manifest.write(folder / "manifest.json")
@@ -360,7 +363,7 @@ def _fill(
                 for u in near
             ),
             _name(fleet.network, v),
-            operator=_behind(place, doors[v]) if doors else None,
+            operator=_behind(place, operators[v]) if operators else None,
             **own,
         ).write(at / "node.toml")
         if progress is not None:
@@ -379,10 +382,10 @@ def _own_privacy(folder: Path, fleet: Fleet, manifest: Manifest, v: int) -> dict
     return {"score": float(fleet.known.smoothness[fleet.index(v)]) if released else None}
 
 
-def _behind(place: Place, door: OperatorAddress) -> str:
+def _behind(place: Place, operator: OperatorAddress) -> str:
     """Return the address on which a node listens for operators: its own host, or all of them."""
     host = place.listen.rpartition(":")[0]
-    return f"{host}:{door.address.rpartition(':')[2]}"
+    return f"{host}:{operator.address.rpartition(':')[2]}"
 
 
 def _own_model(folder: Path, problem: BuiltProblem, v: int, place: Place) -> dict[str, Any]:

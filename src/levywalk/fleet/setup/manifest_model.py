@@ -15,7 +15,7 @@ from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import Loss
 from levywalk.problem.named import ModelArrays
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.room import require_bytes
 from levywalk.updates import Update
 
@@ -39,12 +39,12 @@ def require_model_room(dim: int) -> None:
         raise TooLarge(
             f"a model of {dim} numbers is too large for real nodes, which keep it in full and send "
             f"it in every hand-off, at most {_MOST_DIM} numbers; select fewer features"
-            f"{typed('', ' with --features')}"
+            f"{python_or_command('', ' with --features')}"
         )
     require_bytes(
         f"the {_COPIES} copies of a model of {dim} numbers that a node may hold at once",
         _COPIES * 8 * dim,
-        f"select fewer features{typed('', ' with --features')}",
+        f"select fewer features{python_or_command('', ' with --features')}",
     )
 
 

@@ -121,7 +121,7 @@ class NodeFile:
             name=top.text("name", most=LONGEST_NAME) if "name" in top else None,
             model=_path(top, "model", folder) if "model" in top else None,
             score=top.number("score", low=0.0, low_open=True) if "score" in top else None,
-            operator=_door(top, "operator", listen) if "operator" in top else None,
+            operator=_operator_address(top, "operator", listen) if "operator" in top else None,
             **{key: _path(top, key, folder) for key in _PATHS},
         )
 
@@ -221,7 +221,7 @@ def _loopback(table: Fields, key: str, listen: str) -> str:
     return text
 
 
-def _door(table: Fields, key: str, listen: str) -> str:
+def _operator_address(table: Fields, key: str, listen: str) -> str:
     """Return the address at which operators may ask, which is another one than the neighbours'."""
     text = _address(table, key)
     if (host_port(text) or ("", 0))[1] == (host_port(listen) or ("", 0))[1]:

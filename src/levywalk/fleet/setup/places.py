@@ -13,7 +13,7 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.node_file import host_port
 from levywalk.fleet.setup.operator_folder import OperatorAddress
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 # The operating system gives clients ports from 32768 on; it could give a node's port away while the
 # node is down.
@@ -118,7 +118,7 @@ def free_ports(host: str, count: int) -> list[int]:
     if count > span:
         raise InvalidParameter(
             f"{count} ports are needed, but only {span} are safe to use on one machine; give "
-            f"{typed('port=', '--port')}"
+            f"{python_or_command('port=', '--port')}"
         )
     first, free = random.SystemRandom().randrange(span), []
     for i in range(span):
@@ -129,7 +129,7 @@ def free_ports(host: str, count: int) -> list[int]:
                 return sorted(free)
     raise InvalidParameter(
         f"only {len(free)} of {count} ports are free on {host}; give "
-        f"{typed('port=', '--port')}, or fewer nodes"
+        f"{python_or_command('port=', '--port')}, or fewer nodes"
     )
 
 
@@ -149,9 +149,9 @@ def _is_free(host: str, port: int) -> bool:
                 raise
     except OSError as error:
         raise InvalidParameter(
-            f"{typed('host', '--host')} must be an address of this machine, got {host!r} "
-            f"({error.strerror}); for nodes on other machines give "
-            f"{typed('addresses=', '--addresses FILE')}"
+            f"{python_or_command('host', '--host')} must be an address of this machine, got "
+            f"{host!r} ({error.strerror}); for nodes on other machines give "
+            f"{python_or_command('addresses=', '--addresses FILE')}"
         ) from None
     return True
 

@@ -17,7 +17,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.setup.fields import Fields
 from levywalk.fleet.setup.update_check_terms import TABLE
 from levywalk.problem import Problem
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -69,7 +69,7 @@ def _check_stop(privacy: Privacy, stop: str | None) -> None:
     if privacy.scores == "private" and stop == "detector":
         raise InvalidParameter(
             "stop = 'detector' depends on the mean of L_v, a function of the nodes' data; use "
-            + typed("stop='steps'", "--stop steps")
+            + python_or_command("stop='steps'", "--stop steps")
             + ", or declare L_v to be no secret by scores=public"
         )
 
@@ -98,20 +98,22 @@ def check_real_privacy(
         return  # without noise nothing is private
     if shared_key:
         raise InvalidParameter(
-            f"{typed('shared_key', '--shared-key')} cannot be used with privacy on real nodes: it "
-            "is for tests, and everybody who knows the seed could predict the walk; leave it out"
+            f"{python_or_command('shared_key', '--shared-key')} cannot be used with privacy "
+            "on real nodes: it is for tests, and everybody who knows the seed could "
+            "predict the walk; leave it out"
         )
     if containers:
         raise InvalidParameter(
-            f"{typed('deploy', '--for compose and --for kubernetes')} cannot be used with privacy: "
-            "a container gets its configuration again at each start, so a node whose volume is "
-            "lost could not tell that its budget was spent; use "
-            f"{typed('deploy=None', '--for systemd')}, or create the fleet without those files"
+            f"{python_or_command('deploy', '--for compose and --for kubernetes')} cannot "
+            "be used with privacy: a container gets its configuration again at each start, so "
+            "a node whose volume is lost could not tell that its budget was spent; use "
+            f"{python_or_command('deploy=None', '--for systemd')}, or create the fleet without "
+            "those files"
         )
     if privacy.scores == "released" and not data_here:
         raise InvalidParameter(
             "scores=released needs the nodes' data, which only their owners have; use "
-            + typed("lw.unif_rw()", "--design unif_rw")
+            + python_or_command("lw.unif_rw()", "--design unif_rw")
             + ", or scores=public if L_v is no secret"
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.setup.fields import Fields
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.walks import Walk
 
 MOST_TOKENS = 64  # each has a database at every node, and heartbeats of its own
@@ -30,20 +30,24 @@ def check_fleet_tokens(tokens: Any, design: Walk, stop: Any) -> int:
     >>> check_fleet_tokens(4, lw.mhlj(), "steps")
     4
     """
-    count: int = checks.integer(typed("tokens", "--tokens"), tokens, low=1, high=MOST_TOKENS)
+    count: int = checks.integer(
+        python_or_command("tokens", "--tokens"), tokens, low=1, high=MOST_TOKENS
+    )
     if count == 1:
         return count
-    one = typed("tokens=1", "--tokens 1")
+    one = python_or_command("tokens=1", "--tokens 1")
     if design.detector is not None:
         raise InvalidParameter(
-            f"{typed('tokens', '--tokens')} must be 1 for a switching design, got {count}: each "
-            f"token would switch at another step; use one of its two designs, or {one}"
+            f"{python_or_command('tokens', '--tokens')} must be 1 for a switching design, "
+            f"got {count}: each token would switch at another step; "
+            f"use one of its two designs, or {one}"
         )
     if stop == "detector":
         raise InvalidParameter(
-            f"{typed('tokens', '--tokens')} must be 1 with {typed('stop=', '--stop ')}detector, "
-            f"got {count}: each token would stop at another step; use "
-            f"{typed('stop=', '--stop ')}steps, or {one}"
+            f"{python_or_command('tokens', '--tokens')} must be 1 with "
+            f"{python_or_command('stop=', '--stop ')}detector, got {count}: each token would stop "
+            "at another step; "
+            f"use {python_or_command('stop=', '--stop ')}steps, or {one}"
         )
     return count
 

@@ -18,7 +18,7 @@ from levywalk.fleet.protocol.published_walk import PublishedWalk
 from levywalk.fleet.protocol.update_check import UpdateCheck, model_hash
 from levywalk.fleet.setup.fields import Fields
 from levywalk.problem import Problem, has_l1, has_samples
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.updates import Sgd
 from levywalk.walks import Uniform, as_target
 
@@ -103,7 +103,7 @@ def with_check(
         raise InvalidParameter(
             f"{_option()} needs a problem without an l1 penalty, which moves the model further "
             f"than the clip says, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
-            f"use {typed('a ridge', '--ridge')}, or leave {_option()} out"
+            f"use {python_or_command('a ridge', '--ridge')}, or leave {_option()} out"
         )
     private = published.method.privacy
     _check_clip(None if private is None else private.privacy)
@@ -119,14 +119,14 @@ def with_check(
 
 
 def _option() -> str:
-    return typed("check_updates", "--check-updates")
+    return python_or_command("check_updates", "--check-updates")
 
 
 def _check_clip(privacy: Privacy | None) -> None:
     if privacy is None:
         raise InvalidParameter(
             f"{_option()} needs a clip, because without it the size of an update has no bound; add "
-            + typed("privacy='clip=5,noise=20'", "--privacy clip=5,noise=20")
+            + python_or_command("privacy='clip=5,noise=20'", "--privacy clip=5,noise=20")
             + ", or clip=5,noise=0 if nothing has to be private"
         )
 
@@ -159,13 +159,13 @@ def bound_check(
     if type(update) is not Sgd:
         raise InvalidParameter(
             f"{_option()} needs plain SGD, whose updates have a bound, got update {update.name}; "
-            f"use {typed('update=lw.sgd()', '--update sgd')}, or leave {_option()} out"
+            f"use {python_or_command('update=lw.sgd()', '--update sgd')}, or leave {_option()} out"
         )
     if published.detector is not None:
         raise InvalidParameter(
             f"{_option()} cannot be used with a detector, whose averages travel with the model "
             "and have no bound; use "
-            + typed("stop='steps' and a design", "--stop steps and a design")
+            + python_or_command("stop='steps' and a design", "--stop steps and a design")
             + " that does not switch"
         )
     phase = published.phases[0]
@@ -176,8 +176,8 @@ def bound_check(
         raise InvalidParameter(
             f"{_option()} cannot be used with a ridge and a weighted design: the ridge's part of "
             f"an update is weighted and not clipped, got ridge = {ridge:g} and design "
-            f"{phase.walk.name}; use {typed('ridge=0', '--ridge 0')} or "
-            + typed("lw.unif_rw()", "--design unif_rw")
+            f"{phase.walk.name}; use {python_or_command('ridge=0', '--ridge 0')} or "
+            + python_or_command("lw.unif_rw()", "--design unif_rw")
         )
     assert settings.samples is not None
     deviation = bound.privacy.noise * sensitivity(bound.privacy, settings.samples)
@@ -209,7 +209,7 @@ def norm_quantile(dim: int, probability: float) -> float:
     if not math.isfinite(found):
         raise InvalidParameter(
             f"alarm is too small for this number of steps: {probability:g} for each of them; use "
-            + typed("alarm=1e-6", "--false-alarm 1e-6")
+            + python_or_command("alarm=1e-6", "--false-alarm 1e-6")
         )
     return found
 

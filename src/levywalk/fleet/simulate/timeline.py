@@ -13,7 +13,7 @@ from levywalk.fleet.operate.log_text import epoch_name, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.simulate.virtual import FaultKind, PlannedFault, Stay, TimedReport, VirtualFleet
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _EDGES = ("edge down", "edge up")
 
@@ -56,7 +56,7 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     down: set[tuple[int, int]] = set()
     ended = (-1, 0)  # how many stays there were at the end of the walk, and its updates
     rows = []
-    for what, group in groupby(virtual.told, key=lambda told: told.what):
+    for what, group in groupby(virtual.reports, key=lambda told: told.what):
         together = list(group)
         told = (
             _edges(together, down)
@@ -135,7 +135,7 @@ def why_stuck(virtual: VirtualFleet) -> str:
         return "the walk is over, but some nodes cannot learn it: the network is not connected"
     for v, node in ((v, virtual.node(v)) for v in sorted(runs)):
         if node.fenced:
-            remedy = typed(
+            remedy = python_or_command(
                 "plan a fault 'rejoin'",
                 f"let it start as a new node (--lose-disk {v}@TIME --gone {v}@TIME --restart "
                 f"{v}@LATER)",
@@ -214,7 +214,7 @@ def timeline_data(virtual: VirtualFleet) -> TimelineData:
     chain = winning_chain(virtual.logs, virtual.fleet.published)
     marks = [
         (told.time, told.node, told.what)
-        for told in virtual.told
+        for told in virtual.reports
         if told.what
         in (
             "kill",
@@ -269,7 +269,7 @@ def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
     """Return which nodes were away, and when: dead or disconnected."""
     since: dict[tuple[int, str], float] = {(v, "away"): 0.0 for v in virtual.first_absent}
     bars = []
-    for told in virtual.told:
+    for told in virtual.reports:
         if told.what in (FaultKind.KILL, FaultKind.LOSE_DISK, "left"):
             since.setdefault((told.node, "away"), told.time)
         elif told.what in (FaultKind.RESTART, FaultKind.JOIN):

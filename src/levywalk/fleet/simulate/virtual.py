@@ -155,7 +155,7 @@ class VirtualFleet:
         The nodes that did not take part at the beginning, and those that still do not.
     now
         Virtual seconds since the beginning.
-    told, path
+    reports, path
         What was reported, and where the token was when.
     messages
         Number of delivered messages.
@@ -195,7 +195,7 @@ class VirtualFleet:
             self.signers = dict(new_signers([OPERATOR, *range(n)]))
         self.now = 0.0
         self.messages = 0
-        self.told: list[TimedReport] = []
+        self.reports: list[TimedReport] = []
         self.path: list[Stay] = []
         self.cuts: list[frozenset[int]] = []
         self._ended: set[int] = set()
@@ -336,7 +336,7 @@ class VirtualFleet:
             elif isinstance(effect, TurnRequest):
                 self._push(self.now, v, _TURN)
             else:
-                self.told.append(TimedReport(self.now, v, effect.what, effect.about))
+                self.reports.append(TimedReport(self.now, v, effect.what, effect.about))
 
     def _persist(self, v: int, machine: _Machine, effect: Persist) -> None:
         machine.disk.update(effect.slots)
@@ -422,7 +422,7 @@ class VirtualFleet:
     def _fault(self, fault: PlannedFault) -> None:
         v = self.whose(fault.node)
         if v is None:
-            self.told.append(
+            self.reports.append(
                 TimedReport(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what})
             )
             return
@@ -431,10 +431,10 @@ class VirtualFleet:
             and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD)
             and fault.what != FaultKind.GONE
         ):
-            self.told.append(TimedReport(self.now, v, "no use", {"fault": fault.what}))
+            self.reports.append(TimedReport(self.now, v, "no use", {"fault": fault.what}))
             return
         about = {"nodes": sorted(fault.nodes)} if fault.nodes else {}
-        self.told.append(TimedReport(self.now, v, fault.what, about))
+        self.reports.append(TimedReport(self.now, v, fault.what, about))
         _FAULTS[fault.what](self, v, fault.nodes)
 
     def _kill(self, v: int, nodes: frozenset[int]) -> None:

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.notebook import table_html
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.theory.chain.answer import EXACT, ITERATIVE, answer_text
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.iterations import solve_unsymmetric
@@ -218,7 +218,7 @@ def _checked(chain: Chain, law: Floats, method: str) -> StationaryReport:
         raise InvalidParameter(
             f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above "
             f"{_ACCEPTED:g}; the walk mixes very slowly. Use "
-            + typed(
+            + python_or_command(
                 "form='matrix', which allows exact methods, or a larger p_jump or mix",
                 "a larger --p-jump",
             )

@@ -17,10 +17,10 @@ from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.theory.chain.operators import IndependentDraws, JumpOperator, MatrixOperator
 from levywalk.theory.chain.sparse_factors import mostly_full
+from levywalk.theory.chain.stochastic_complement import StochasticComplement, simulate
 from levywalk.theory.chain.stochastic_matrix import SMALL, as_matrix
-from levywalk.theory.chain.watched import WatchedChain, simulate
 from levywalk.walks import (
-    Bound,
+    BoundWalk,
     Design,
     JumpLaw,
     PrintedJumps,
@@ -74,8 +74,8 @@ def transition(
 
     Here q is the law of the jump's distance, and (D⁻¹A)ⁱ are the i moves to uniform neighbours of
     Algorithm [alg:jump]. If some nodes have no data, the rows and columns are the nodes with data,
-    in the order of ``problem.holders``, and P is the chain that is watched there
-    (`levywalk.theory.chain.watched`).
+    in the order of ``problem.holders``, and P is the chain of the moves between them
+    (`levywalk.theory.chain.stochastic_complement`).
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ def transition(
         own = node_chain(network, problem, design)
         holders = nodes_with_data(network, problem)
         if holders is not None:
-            own = WatchedChain(own, holders).matrix()
+            own = StochasticComplement(own, holders).matrix()
         return MatrixOperator(own, None) if operator else own
     bound = design.bind(network, problem)
     if design.moves == "iid":
         return IndependentDraws(bound.law) if operator else _full(bound.law)
     if bound.holders is not None:
-        watched = WatchedChain(chain_of_moves(bound, levy, step), bound.holders).matrix()
-        return MatrixOperator(watched, None) if operator else watched
+        complement = StochasticComplement(chain_of_moves(bound, levy, step), bound.holders).matrix()
+        return MatrixOperator(complement, None) if operator else complement
     p_jump = 0.0 if design.jump is None else float(design.jump.p_jump_at(step, step + 1)[0])
     if operator and design.jump is not None and p_jump > 0.0:
         mh = metropolis_hastings_matrix(network, bound.law)
@@ -139,7 +139,7 @@ def transition(
     return MatrixOperator(matrix, bound.law) if operator else matrix
 
 
-def chain_of_moves(bound: Bound, levy: str = "algorithm", step: int = 0) -> sparse.csr_array:
+def chain_of_moves(bound: BoundWalk, levy: str = "algorithm", step: int = 0) -> sparse.csr_array:
     """Return the chain of a walk's moves over all nodes of the network, idle ones too.
 
     If all nodes have data, this is `transition`.

@@ -13,7 +13,7 @@ from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
 from levywalk.notebook import columns_html
 from levywalk.problem import Problem, holders_of
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, period
 from levywalk.theory.chain.transition import affordable_chain
 from levywalk.theory.judge.closed_form import states_constant
@@ -231,7 +231,7 @@ def _ergodic(P: Any) -> Assumption:
         says,
         True,
         "the chain is irreducible and aperiodic; "
-        + typed(
+        + python_or_command(
             "run with start='stationary'",
             "`levywalk run FILE.toml --set run.start=stationary` starts from its law",
         ),

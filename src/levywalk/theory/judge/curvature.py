@@ -17,7 +17,7 @@ from levywalk.errors import InvalidData, InvalidParameter, TooLarge
 from levywalk.problem import GeneralizedLinear, Problem, factor, fit, has_l1, logistic_fit
 from levywalk.problem.sparse_features import dense_features, is_sparse
 from levywalk.problem.sparse_fit import sparse_hessian
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 from levywalk.theory.judge.closed_form import (
     has_batch_gradients,
     has_curvature,
@@ -152,7 +152,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
         raise InvalidData(
             f"problem has no unique optimum: {linear._why_not_unique(x)}, so the limit depends on "
             "x0; "
-            + typed(
+            + python_or_command(
                 "give the problem a ridge above 0",
                 "with a data file add --ridge 0.01; with drawn data take a network of more nodes",
             )
@@ -203,7 +203,7 @@ def _newton(problem: Problem, mass: Floats, start: Floats) -> Floats:
 
 
 def _measured() -> str:
-    return f"measure its error with {typed('lw.run', 'levywalk compare')}"
+    return f"measure its error with {python_or_command('lw.run', 'levywalk compare')}"
 
 
 def _require_minimum(problem: Problem, mass: Floats, x: Floats) -> Floats:

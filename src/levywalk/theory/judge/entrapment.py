@@ -38,7 +38,7 @@ from levywalk.theory.chain.transition import (
 from levywalk.theory.judge.curvature import local_gradients
 from levywalk.theory.judge.regions import HEADER, ObservedRegion, Region, cells, steps_text
 from levywalk.trace import Trace
-from levywalk.walks import Bound, Design, unif_rw
+from levywalk.walks import BoundWalk, Design, unif_rw
 
 IMPORTANT = 10.0  # a node is important if it has ten times the uniform share or more
 _MOST_REGIONS = 20
@@ -224,7 +224,7 @@ def entrapment_of_chain(
     )
 
 
-def _important(bound: Bound) -> Ints:
+def _important(bound: BoundWalk) -> Ints:
     """Return the nodes of the network that the target visits most."""
     target = bound.law
     found = np.flatnonzero(target * len(target) >= IMPORTANT)
@@ -232,7 +232,7 @@ def _important(bound: Bound) -> Ints:
     return found if bound.holders is None else bound.holders[found]
 
 
-def _given(nodes: Ints, bound: Bound) -> Ints:
+def _given(nodes: Ints, bound: BoundWalk) -> Ints:
     clean, n = np.unique(np.atleast_1d(np.asarray(nodes))), bound.network.n
     if clean.dtype.kind not in "iu" or not clean.size or clean.min() < 0 or clean.max() >= n:
         raise InvalidParameter(f"nodes must be node numbers in [0, {n - 1}], got {nodes!r}")
@@ -242,7 +242,7 @@ def _given(nodes: Ints, bound: Bound) -> Ints:
     return clean.astype(np.int64)
 
 
-def _states(bound: Bound, nodes: Ints) -> Ints:
+def _states(bound: BoundWalk, nodes: Ints) -> Ints:
     """Return the states of the chain that belong to nodes of the network; idle ones have none."""
     if bound.holders is None:
         return nodes
@@ -264,7 +264,7 @@ def _ball(hops: sparse.csr_array, nodes: Ints, radius: int) -> Ints:
 
 
 def _region(
-    P: Any, law: Floats, bound: Bound, hops: sparse.csr_array, nodes: Ints, radius: int
+    P: Any, law: Floats, bound: BoundWalk, hops: sparse.csr_array, nodes: Ints, radius: int
 ) -> Region:
     """Return a region without the steps to escape."""
     states = _states(bound, nodes)
@@ -297,7 +297,7 @@ def _with_escape(
     region: Region,
     P: Any,
     law: Floats,
-    bound: Bound,
+    bound: BoundWalk,
     hops: sparse.csr_array,
     radius: int,
     *,

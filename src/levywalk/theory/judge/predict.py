@@ -38,6 +38,7 @@ from levywalk.theory.chain.answer import EXACT, answer_text
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.poisson import PoissonSolution, solve_poisson
 from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.stochastic_complement import StochasticComplement
 from levywalk.theory.chain.transition import (
     affordable_chain,
     chain_of_moves,
@@ -45,7 +46,6 @@ from levywalk.theory.chain.transition import (
     metropolis_hastings_matrix,
     require_design,
 )
-from levywalk.theory.chain.watched import WatchedChain
 from levywalk.theory.judge.closed_form import has_curvature, is_quadratic_or_logistic
 from levywalk.theory.judge.curvature import CLOSED_FORM, hessian_method, mean_hessian
 from levywalk.theory.judge.error_curve import ErrorCurve
@@ -59,7 +59,7 @@ from levywalk.theory.judge.quadratic_model import (
 )
 from levywalk.theory.judge.setting import TheoremSetting, make_setting
 from levywalk.theory.judge.trust import verdict_of_curve, verdict_of_limit, verdict_of_other_loss
-from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
+from levywalk.walks import BoundWalk, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # the values of γL* that are tried
 ERROR_CURVE = "error curve"
@@ -369,7 +369,7 @@ def _covariance(law: Floats, centred: Floats, solution: Floats) -> Floats:
     return np.asarray(cross + cross.T - weighted.T @ centred)
 
 
-def communication(bound: Bound, law: Floats) -> tuple[float, float]:
+def communication(bound: BoundWalk, law: Floats) -> tuple[float, float]:
     """Return the exact mean hops and transfers per step of a bound design with nodes visited by
     ``law``.
 
@@ -386,7 +386,7 @@ def communication(bound: Bound, law: Floats) -> tuple[float, float]:
     network = bound.network
     moves = 1.0  # decisions per step: one at a node with data, the others at nodes without
     if bound.holders is not None:
-        law = WatchedChain(chain_of_moves(bound), bound.holders).visits(law)
+        law = StochasticComplement(chain_of_moves(bound), bound.holders).visits(law)
         moves = float(law.sum())
     moved = moves - float(law @ metropolis_hastings_matrix(network, bound.walk_law).diagonal())
     if bound.jump is None:

@@ -20,7 +20,7 @@ from levywalk.theory.chain.transition import require_design, transition
 from levywalk.theory.judge.closed_form import is_quadratic_or_logistic, states_constant
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients, refuse_l1
 from levywalk.updates import as_step_size
-from levywalk.walks import Bound, Design
+from levywalk.walks import BoundWalk, Design
 
 _STATIONARY = 1e-3  # the mean gradient at a stated optimum, relative to the gradients of the nodes
 
@@ -47,7 +47,7 @@ class TheoremSetting:
 
     problem: Problem
     design: Design
-    bound: Bound
+    bound: BoundWalk
     P: Any
     law: Floats
     p_jump: float

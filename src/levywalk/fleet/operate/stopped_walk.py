@@ -53,7 +53,7 @@ def seconds_of_silence(views: Sequence[NodeView]) -> float | None:
     return min((one.about["silence"] for one in views if "silence" in one.about), default=None)
 
 
-def stopped(
+def why_stopped(
     views: Sequence[NodeView], manifest: Manifest, winner: Epoch, waits: Sequence[str], at: str
 ) -> str | None:
     """Return that the walk has stopped, why, and what to do; None if it seems to go on.

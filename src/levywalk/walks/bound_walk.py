@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundWalk:
     """One phase of a walk.
 
     Attributes
@@ -54,7 +54,7 @@ class Bound:
         scores: Floats,
         smoothness: Floats,
         holders: Ints | None = None,
-    ) -> Bound:
+    ) -> BoundWalk:
         """Derive the law and the weights from the scores; ``smoothness`` is of nodes with data."""
         own = scores if holders is None else scores[holders]
         weights = own.mean() / own if walk.reweight else np.ones(len(own))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.certificates import key_fingerprints
 from levywalk.fleet.protocol.records import Line
-from levywalk.fleet.runtime.door_format import header, line_record, pieces
+from levywalk.fleet.runtime.operator_port_format import header, line_record, pieces
 from levywalk.fleet.runtime.own_disk import read_disk, surviving_copies
 from levywalk.fleet.runtime.self_check import own_keys, own_machine
 from levywalk.fleet.storage.codec import encode
@@ -39,7 +39,7 @@ _MOST_NUMBER = 1 << 62
 Frames = Iterator[bytes]
 
 
-class DoorAnswers:
+class OperatorAnswers:
     """Answers the questions of operators elsewhere."""
 
     def __init__(self, process: Process) -> None:

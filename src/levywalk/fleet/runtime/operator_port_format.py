@@ -25,7 +25,7 @@ SERVICE, METHOD = "levywalk.fleet.v1.Operator", "Ask"
 QUESTIONS = ("status", "doctor", "logs", "trace", "model", "copies", "revive")
 MOST_QUESTION = 4096  # bytes
 PIECE = 1 << 20  # bytes of records in a frame
-MOST_DOOR_FRAME = PIECE + 1024
+MOST_OPERATOR_FRAME = PIECE + 1024
 MOST_HEADER = PIECE  # bytes of the first frame of an answer
 STRIPPED = Limits(dim=0, memory=0)  # of tokens without their numbers
 _OTHERS = tuple(kind for kind in LINES if kind is not Archived)

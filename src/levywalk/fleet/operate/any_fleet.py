@@ -52,7 +52,7 @@ class Reports(Protocol):
         """Return the lines since the last call, in order of time."""
 
 
-class WatchedFleet(Protocol):
+class AnyFleet(Protocol):
     """What the commands ask of a fleet."""
 
     @property
@@ -71,7 +71,7 @@ class WatchedFleet(Protocol):
     def begun(self) -> bool:
         """Whether the walk has started."""
 
-    def token(self, number: int) -> WatchedFleet:
+    def token(self, number: int) -> AnyFleet:
         """Return the fleet of one of its tokens, if there are several."""
 
     def check(self, node: int) -> Any:
@@ -105,7 +105,7 @@ class WatchedFleet(Protocol):
         """Give an order to a node."""
 
 
-def open_watched(path: str | Path) -> WatchedFleet:
+def open_any_fleet(path: str | Path) -> AnyFleet:
     """Open a fleet's folder, a node file, or an operator's folder."""
     if is_elsewhere(path):
         from levywalk.fleet.operate.remote import RemoteFleet
@@ -119,7 +119,7 @@ def is_elsewhere(path: str | Path) -> bool:
     return (Path(path) / OPERATOR_FILE).is_file()
 
 
-def network_behind(fleet: WatchedFleet) -> Network:
+def network_behind(fleet: AnyFleet) -> Network:
     """Return the network of a fleet, as far as the nodes that can be asked tell."""
     from levywalk.network import Network
 

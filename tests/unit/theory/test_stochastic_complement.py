@@ -1,4 +1,4 @@
-"""The chain watched at nodes with data, against dense algebra, enumeration and simulation."""
+"""The chain at nodes with data, against dense algebra, enumeration and simulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from scipy import sparse
 
 import levywalk as lw
 from levywalk.experiments.inspect import inspect
-from levywalk.theory.chain import watched
-from levywalk.theory.chain.watched import WatchedChain
+from levywalk.theory.chain import stochastic_complement
+from levywalk.theory.chain.stochastic_complement import StochasticComplement
 from levywalk.theory.judge.moments import exact_moments
 from levywalk.theory.judge.predict import communication
 
@@ -120,17 +120,17 @@ def test_large_groups_and_the_sparse_solver_give_the_same(monkeypatch):
     expected = P[np.ix_(holders, holders)] + enter @ inverse @ back
     law = rng.dirichlet(np.ones(5))
     for dense in (2000, 3):
-        monkeypatch.setattr(watched, "_DENSE", dense)
-        chain = WatchedChain(sparse.csr_array(P), holders)
+        monkeypatch.setattr(stochastic_complement, "_DENSE", dense)
+        chain = StochasticComplement(sparse.csr_array(P), holders)
         assert np.allclose(chain.matrix().toarray(), expected, rtol=1e-10)
         visits = chain.visits(law)
         assert np.allclose(visits[idle], law @ enter @ inverse, rtol=1e-10)
         assert np.array_equal(visits[holders], law)
-    monkeypatch.setattr(watched, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(stochastic_complement, "_MOST_ENTRIES", 3)
     with pytest.raises(lw.TooLarge, match=r"simulate with lw.run"):
         chain.matrix()
-    monkeypatch.setattr(watched, "_MOST_ENTRIES", 100)
-    monkeypatch.setattr(watched, "_MOST_TOGETHER", 3)
+    monkeypatch.setattr(stochastic_complement, "_MOST_ENTRIES", 100)
+    monkeypatch.setattr(stochastic_complement, "_MOST_TOGETHER", 3)
     with pytest.raises(lw.TooLarge, match="25 nodes without data lie next to each other"):
         chain.matrix()
 
@@ -222,4 +222,4 @@ def test_a_walk_with_edge_states_says_that_theory_cannot_use_it():
 def test_jumps_that_never_come_back_to_data_are_refused():
     moves = sparse.csr_array(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
     with pytest.raises(lw.InvalidParameter, match="never returns from node 1"):
-        WatchedChain(moves, np.array([0]))
+        StochasticComplement(moves, np.array([0]))

@@ -65,8 +65,8 @@ def address_of(peer: str) -> Address | None:
     return (host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else None
 
 
-class Doorkeeper:
-    """Looks at the connections to one port of this process.
+class ConnectionLimiter:
+    """Limits how many connections of strangers one port of this process has.
 
     Parameters
     ----------

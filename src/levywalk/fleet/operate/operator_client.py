@@ -14,10 +14,10 @@ from levywalk.fleet.identity.certificates import server_name
 from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Tls
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.control import NoAnswer
-from levywalk.fleet.runtime.door_format import (
+from levywalk.fleet.runtime.operator_port_format import (
     METHOD,
-    MOST_DOOR_FRAME,
     MOST_HEADER,
+    MOST_OPERATOR_FRAME,
     SERVICE,
     Records,
     json_object,
@@ -33,7 +33,7 @@ import grpc  # noqa: E402
 MOST_ANSWER = 1 << 26  # bytes, without a model
 _SHOWN = 160  # characters of a reason
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MOST_DOOR_FRAME),
+    ("grpc.max_receive_message_length", MOST_OPERATOR_FRAME),
     ("grpc.max_metadata_size", 8 * 1024),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -42,15 +42,15 @@ _OPTIONS = (
 )
 
 
-class DoorAnswer(NamedTuple):
+class OperatorAnswer(NamedTuple):
     """A node's answer: what it says, and its records."""
 
     about: dict[str, Any]
     records: list[bytes]
 
 
-class Door:
-    """The operator port of one node.
+class OperatorClient:
+    """Asks one node at its operator port.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Door:
 
     def ask(
         self, question: dict[str, Any], *, timeout: float, most_record: int = MOST_ANSWER
-    ) -> DoorAnswer:
+    ) -> OperatorAnswer:
         """Ask, and return the answer.
 
         Raises
@@ -99,13 +99,13 @@ class Door:
                     found.take(frame)
             if about is None:
                 raise Malformed("its answer is empty")
-            return DoorAnswer(about, found.done())
+            return OperatorAnswer(about, found.done())
         except grpc.RpcError as error:
             raise self._refused(error) from None
         except Malformed as error:
-            raise self.strange(error) from None
+            raise self.invalid_answer(error) from None
 
-    def strange(self, why: object) -> NoAnswer:
+    def invalid_answer(self, why: object) -> NoAnswer:
         """Return the error about an answer that no correct node gives."""
         return NoAnswer(
             f"node {self.node} at {self.address} has sent an invalid answer: {_cut(why)}"

@@ -1,4 +1,4 @@
-"""The chain that is watched at nodes with data only: what a walk does between two updates.
+"""The chain at the nodes with data only: how a walk moves from one update to the next.
 
 Nodes without data (idle nodes) pass the model on. With D the nodes with data and I the idle ones,
 the model moves from update to update by the stochastic complement
@@ -21,7 +21,7 @@ from scipy.sparse.linalg import splu
 
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter, TooLarge
-from levywalk.remedy import typed
+from levywalk.remedy import python_or_command
 
 _MOST_ENTRIES = 20_000_000  # that idle nodes add to the matrix; each takes 12 bytes
 _DENSE = 2_000  # idle nodes that are solved densely
@@ -30,16 +30,19 @@ _MOST_TOGETHER = 100_000  # idle nodes that reach each other
 
 def simulate() -> str:
     """Return what to do where theory has no answer."""
-    return typed("simulate with lw.run or lw.walk", "measure it with `levywalk compare` instead")
+    return python_or_command(
+        "simulate with lw.run or lw.walk", "measure it with `levywalk compare` instead"
+    )
 
 
-class WatchedChain:
-    """A chain on all nodes of a network, watched at some of them.
+class StochasticComplement:
+    """The moves from one node with data to the next, of a chain on all nodes of a network.
 
     Examples
     --------
     >>> P = np.array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]])  # a path of three nodes
-    >>> found = WatchedChain(sparse.csr_array(P), np.array([0, 2]))  # the one between has no data
+    >>> holders = np.array([0, 2])  # the one between has no data
+    >>> found = StochasticComplement(sparse.csr_array(P), holders)
     >>> found.matrix().toarray()
     array([[0.5, 0.5],
            [0.5, 0.5]])
