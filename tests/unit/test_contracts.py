@@ -226,6 +226,18 @@ def test_an_inherited_optimum_of_other_losses_is_not_used():
     assert trace.loss[0, -1] == pytest.approx(expected)
 
 
+def test_an_optimum_that_was_assigned_to_other_losses_is_used_as_it_is():
+    """That is the remedy which the warning names; it need not be exact."""
+    problem = Centred(*DATA)
+    with pytest.warns(DataWarning, match="give it an attribute `optimum`"):
+        run(problem)
+    problem.optimum = np.full(3, 5.4)  # 5.5 is the minimiser
+    trace = run(problem)
+    x = trace.model[0]
+    assert trace.distance2[0, -1] == pytest.approx(((x - 5.4) ** 2).sum())
+    assert trace.excess_loss[0, -1] == pytest.approx(problem.excess_loss(x))
+
+
 def test_gossip_measures_the_losses_that_a_class_overrides():
     trace = lw.gossip(NETWORK, Centred(*DATA), "dsgd", iterations=20, step_size=0.1)
     x = trace.model[0]

@@ -117,6 +117,7 @@ class GeneralizedLinear:
     dtype: np.dtype[Any] = np.dtype(np.float64)
     in_doubles = True  # updates compute in float64, whatever the type of the models
     _judged: tuple[Floats, bool] | None = None  # an optimum, and whether closed forms hold for it
+    _computed: Floats | None = None  # the optimum, unless it was assigned
 
     def __init__(
         self,
@@ -329,7 +330,8 @@ class GeneralizedLinear:
                 DataWarning,
                 stacklevel=3,
             )
-        return read_only(x)
+        self._computed = read_only(x)
+        return self._computed
 
     def _is_flat(self, x: Floats) -> bool:
         """Return whether some sample has no curvature at the model x."""
