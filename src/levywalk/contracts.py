@@ -8,6 +8,7 @@ must not be used.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -96,6 +97,22 @@ def _is_same(value: object, name: str, first: object) -> bool:
         return False
     # A cached property stores its value in the object; that is not a replacement.
     return isinstance(first, cached_property) or name not in getattr(value, "__dict__", {})
+
+
+def is_known_class(kind: type) -> bool:
+    """Return whether a class is the package's, or one of Python's own, such as ``object``.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Mine(lw.Sgd):
+    ...     pass
+    >>> is_known_class(lw.Sgd), is_known_class(Mine)
+    (True, False)
+    """
+    package = kind.__module__.partition(".")[0]
+    named = getattr(sys.modules.get(kind.__module__), kind.__name__, None)
+    return package == "levywalk" or (package in sys.stdlib_module_names and named is kind)
 
 
 def depth(value: object, name: str) -> int:

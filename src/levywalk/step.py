@@ -22,12 +22,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
-from levywalk.contracts import keeps
+from levywalk.contracts import is_known_class, keeps
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import (
@@ -222,6 +223,11 @@ class Method:
         return keeps(self.update, Update, "apply")
 
     @cached_property
+    def has_own_update(self) -> bool:
+        """Whether the update, or one that it contains, is a user's own."""
+        return _is_own(self.update)
+
+    @cached_property
     def threshold_steps(self) -> float | None:
         """The soft threshold of l1 after an update, in units of γ l1."""
         return threshold_steps(self.update)
@@ -239,6 +245,15 @@ class Method:
         """Compute all scheduled numbers of the steps start, …, stop-1 at once."""
         for phase in self.phases:
             phase.prepare(start, stop)
+
+
+def _is_own(update: Update) -> bool:
+    inside = getattr(update, "__dict__", {}).values()
+    return (
+        not all(map(is_known_class, type(update).__mro__))
+        or any(isinstance(value, FunctionType) for value in inside)
+        or any(isinstance(value, Update) and _is_own(value) for value in inside)
+    )
 
 
 def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
@@ -398,13 +413,16 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         carried = {name: array.copy() for name, array in carried.items()}
     if method.update_remembers:
         memory = Memory(Slots(parts(carried, UPDATE)), Slots(parts(site.memory, UPDATE)))
+    # A user's own update may change its model in place; the detector needs the old one, and it is
+    # what is kept if the new one overflows.
+    given = x.copy() if method.has_own_update else x
     with np.errstate(over="ignore", invalid="ignore"):
         if method.moves_by_direction:
-            direction = update.direction(x, memory, local, weight, words)
+            direction = update.direction(given, memory, local, weight, words)
             _require_like(x, direction, update, "direction")
             changed = x - step_size * direction
         else:
-            changed = update.apply(x, memory, local, weight, step_size, words)
+            changed = update.apply(given, memory, local, weight, step_size, words)
             _require_like(x, changed, update, "model")
             direction = None
         if private is not None and not private.kept(site.memory):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from levywalk.fleet.protocol.records import Disk, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.runtime.metrics import _of_token
 from levywalk.fleet.runtime.sightings import DEATHS, Sightings
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
@@ -161,6 +164,25 @@ def test_silence_counts_from_the_last_step_that_was_seen(monkeypatch: pytest.Mon
     node.receive(Got(1, Prepare(TOKEN, 0)), 0.0)  # the same again is no step
     seen.look(node.disk)
     assert seen.silence() == 10.0
+
+
+def test_the_rate_of_a_walk_that_has_stopped_or_ended_is_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = FLEET.node(2)
+    sightings = Sightings(node.disk, None)
+    monkeypatch.setattr(sightings, "rate", lambda: 0.9)  # it falls slowly
+    about = {
+        "out_of_order": None,
+        "manifest": SimpleNamespace(published=node.published),
+        "counts": Counter(),
+    }
+    runner: Any = SimpleNamespace(node=node, sightings=sightings, stalled=False, **about)
+    assert _of_token(runner)["hops_per_second"] == 0.9
+    runner.stalled = True
+    assert "hops_per_second" not in _of_token(runner)
+    runner.stalled, node.disk.final = False, TOKEN
+    assert "hops_per_second" not in _of_token(runner)
 
 
 # The protocol

@@ -249,7 +249,13 @@ def test_the_trace_of_a_walk_that_goes_on_does_not_count_updates_that_are_not_re
         record_every=every,
         backend="reference",
     )
-    about = {"stopped_at": -1, "lost_updates": 0, "memory_starts": [], "damaged": []}
+    about = {
+        "stopped_at": -1,
+        "lost_updates": 0,
+        "lost_updates_at_most": 0,
+        "memory_starts": [],
+        "damaged": [],
+    }
     about |= {"missing": [0, 2 * every], "epochs": [{}]}
     merged = replace(merged, provenance=merged.provenance | {"fleet": about})
     monkeypatch.setattr(export, "trace", lambda *_, **__: merged)

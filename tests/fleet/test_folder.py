@@ -604,6 +604,10 @@ def test_what_helps_a_node_that_waits_is_what_helps() -> None:
         2: NodeView(2, 42, True, describe(disk) | full | {"waits": slow}, (), None, None),
         3: NodeView(3, 43, True, NOTHING_KNOWN | full, (), None, None),
     }
+    again = waits_for(disk, {3}, 1, unresponsive=(3, None))
+    once = views[2]._replace(about=views[2].about | {"waits": again}).waits_for_others("f")
+    assert once is not None
+    assert "node 3, which is connected and did not take the model the last time; do: " in once
     room = "make room on the disk of its state folder; it continues by itself"
     ask = "levywalk fleet logs f --node 3, and if its owner cannot help, levywalk fleet revoke f 3"
     about = "node 2 waits for its guardian, node 3, which is connected and has not answered for 7 s"

@@ -15,7 +15,7 @@ from levywalk.cli.fleet.export import _said_lost
 from levywalk.cli.main import app
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.protocol.records import Began
+from levywalk.fleet.protocol.records import Began, Line
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.read_fleet import fleet_of
@@ -164,9 +164,37 @@ def test_prune_makes_room_and_the_trace_says_what_is_missing(folder: Path, tmp_p
 
 
 def test_the_trace_does_not_say_that_nothing_is_lost_where_a_lost_disk_may_have_known() -> None:
-    once = {"missing": [], "epochs": [{}, {}]}
-    assert _said_lost(2, [once]) == "2 updates"
-    assert _said_lost(0, [once | {"missing": [7]}]) == "at least 0 updates"
-    assert _said_lost(1, [once, once | {"missing": [7]}]) == "at least 1 update"
-    assert _said_lost(0, [{"missing": [7], "epochs": [{}]}]) == "no updates"
-    assert _said_lost(None, [once]) == "unknown how many"
+    assert _said_lost(2, 2) == "2 updates"
+    assert _said_lost(0, 21) == "0 to 21 updates"
+    assert _said_lost(1, None) == "at least 1 update"
+    assert _said_lost(0, 0) == "no updates"
+    assert _said_lost(None, 21) == "unknown how many"
+
+
+@pytest.mark.parametrize("at_most", [21, None])
+def test_the_trace_keeps_how_many_updates_are_lost_at_most(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, at_most: int | None
+) -> None:
+    about = export.trace(FleetFolder.open(folder)).provenance["fleet"]
+    assert (about["lost_updates"], about["lost_updates_at_most"]) == (0, 0)
+    monkeypatch.setattr(FleetFolder, "status", lambda _: {"lost_updates_at_most": at_most})
+    about = export.trace(FleetFolder.open(folder)).provenance["fleet"]
+    assert (about["lost_updates"], about["lost_updates_at_most"]) == (0, at_most)
+
+
+def test_a_trace_of_logs_without_models_fails_and_is_no_wrong_use(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = export.read_logs
+
+    def without_models(*given: object, **named: object) -> dict[int, list[Line]]:
+        found = read(*given, **named)  # type: ignore[arg-type]
+        return {
+            v: [line for line in lines if getattr(line, "model", None) is None]
+            for v, lines in found.items()
+        }
+
+    monkeypatch.setattr(export, "read_logs", without_models)
+    code, words = said("trace", folder, "--missing", "mark", "--out", tmp_path / "walk.nc")
+    assert code == 1
+    assert "no line has one" in words

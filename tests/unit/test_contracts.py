@@ -226,6 +226,18 @@ def test_an_inherited_optimum_of_other_losses_is_not_used():
     assert trace.loss[0, -1] == pytest.approx(expected)
 
 
+def test_an_optimum_that_was_assigned_to_other_losses_is_used_as_it_is():
+    """That is the remedy which the warning names; it need not be exact."""
+    problem = Centred(*DATA)
+    with pytest.warns(DataWarning, match="give it an attribute `optimum`"):
+        run(problem)
+    problem.optimum = np.full(3, 5.4)  # 5.5 is the minimiser
+    trace = run(problem)
+    x = trace.model[0]
+    assert trace.distance2[0, -1] == pytest.approx(((x - 5.4) ** 2).sum())
+    assert trace.excess_loss[0, -1] == pytest.approx(problem.excess_loss(x))
+
+
 def test_gossip_measures_the_losses_that_a_class_overrides():
     trace = lw.gossip(NETWORK, Centred(*DATA), "dsgd", iterations=20, step_size=0.1)
     x = trace.model[0]
@@ -246,7 +258,10 @@ def test_an_inherited_optimum_that_still_minimises_is_used():
     problem = Doubled(*DATA)
     trace = run(problem)
     x = trace.model[0]
-    expected = 2.0 * (problem.loss(x) - problem.loss(problem.optimum))
+    plain = lw.LeastSquares(*DATA)
+    expected = 2.0 * plain.excess_loss(x)
+    assert problem.loss(x) == pytest.approx(2.0 * plain.loss(x))
+    assert problem.excess_loss(x) == pytest.approx(expected)
     assert trace.excess_loss[0, -1] == pytest.approx(expected)
 
 
@@ -256,4 +271,22 @@ def test_the_excess_over_an_optimum_that_was_set_is_a_difference_of_losses():
     trace = run(problem)
     expected = problem.loss(trace.model[0]) - problem.loss(np.zeros(3))
     assert trace.excess_loss[0, -1] == pytest.approx(expected)
+    assert problem.excess_loss(trace.model[0]) == pytest.approx(expected)
     assert expected < 0.0
+
+
+CLASSES = DATA[0], (DATA[1] > DATA[1].mean()).astype(int)
+
+
+@pytest.mark.parametrize(("kind", "data"), [(lw.LeastSquares, DATA), (lw.Logistic, CLASSES)])
+def test_the_excess_loss_by_hand_is_that_of_the_losses_and_the_optimum(kind, data):
+    class Shifted(kind):
+        def loss(self, x):
+            return 3.0 * super().loss(x)
+
+    x, least = np.full(3, 0.5), kind(*data).optimum
+    plain, own = kind(*data, ridge=0.1), Shifted(*data, ridge=0.1)
+    assert plain.excess_loss(plain.optimum) == 0.0
+    assert own.excess_loss(x) == pytest.approx(own.loss(x) - own.loss(own.optimum))
+    plain.optimum = least  # another one, after closed forms were used for the first
+    assert plain.excess_loss(x) == pytest.approx(plain.loss(x) - plain.loss(least))

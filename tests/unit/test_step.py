@@ -57,6 +57,43 @@ def test_an_update_must_return_real_numbers(kind):
         lw.run(NETWORK, PROBLEM, lw.unif_rw(), update=Odd(), steps=2, step_size=0.1)
 
 
+class Plain(lw.Update):
+    name = "plain"
+
+    def apply(self, model, memory, local, weight, step_size, words):
+        return model - step_size * weight * local.gradient(model)
+
+
+class InPlace(Plain):
+    def apply(self, model, memory, local, weight, step_size, words):
+        model -= step_size * weight * local.gradient(model)
+        return model
+
+
+class DirectionInPlace(lw.Update):
+    name = "direction"
+
+    def direction(self, model, memory, local, weight, words):
+        gradient = local.gradient(model)
+        model += 1.0
+        return weight * gradient
+
+
+@pytest.mark.filterwarnings("ignore::levywalk.errors.DivergedWarning")
+@pytest.mark.parametrize("made", [InPlace, DirectionInPlace])
+def test_an_update_that_changes_the_model_in_place_gives_what_the_other_gives(made):
+    walk = lw.switching(lw.unif_rw(), lw.simple_rw(), step_size=0.05)
+    for design, step_size in ((walk, 0.05), (lw.unif_rw(), 50.0)):  # that diverges
+        found, expected = (
+            lw.run(NETWORK, PROBLEM, design, update=update, steps=400, step_size=step_size)
+            for update in (made(), Plain())
+        )
+        assert np.array_equal(found.switched_at, expected.switched_at)
+        assert np.array_equal(found.diverged_at, expected.diverged_at)
+        assert np.isfinite(found.model).all()
+        assert found.model == pytest.approx(expected.model, rel=1e-9)
+
+
 def test_a_single_name_to_ask_for_is_told_to_be_a_tuple():
     class Asks(lw.Walk):
         name = "asks"

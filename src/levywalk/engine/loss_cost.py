@@ -32,6 +32,7 @@ steps of least squares in dimension 50, and 14 to 26 % at 64 replicas of 1,600 s
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -46,11 +47,13 @@ from levywalk.problem import (
     is_squared,
 )
 from levywalk.problem.sparse_fit import MOST_DENSE
+from levywalk.room import LARGEST_ARRAY
 from levywalk.updates import Update
 
 SHARE = 10  # f at all checkpoints costs at most this part of the walk …
 LEAST_NODES = 16  # … but always uses at least this number of nodes …
 FEW_NODES = 64  # … and all nodes if there are at most so many
+_WIDEST = math.isqrt(LARGEST_ARRAY // 8)  # features of a Hessian that may be made
 _PLAIN = 2e4  # of an update in plain Python
 _PER_FEATURE = 0.25  # of a sample that an update reads
 
@@ -85,14 +88,22 @@ def affordable_nodes(problem: Problem, update: Update, steps: int, checkpoints: 
         # Plain Python: evaluating a node's loss costs no more than an update there.
         return _clipped(budget, problem.n)
     cost, dim = _cost(problem), problem.dim
-    sparse, width = is_sparse(problem.sorted_features), _width(problem)
+    width = _width(problem)
     counts = np.diff(problem.offsets)
     budget *= update_cost(problem, update)
     each = float(counts.mean()) * (cost.value + cost.feature * width)
-    by_hessian = is_quadratic(problem) and not (sparse and dim > MOST_DENSE)
+    by_hessian = is_quadratic(problem) and has_small_hessian(problem)
     if by_hessian and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
         return problem.n
     return _clipped((budget - cost.model) / each, problem.n)
+
+
+def has_small_hessian(problem: Problem) -> bool:
+    """Return whether excess losses of a quadratic problem may be computed by its Hessian, dim x dim
+    numbers, which sparse data may have no room for, nor data with very many features.
+    """
+    sparse = is_sparse(getattr(problem, "sorted_features", None))
+    return problem.dim <= (MOST_DENSE if sparse else _WIDEST)
 
 
 def update_cost(problem: Problem, update: Update) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
-from levywalk.engine.loss_cost import affordable_nodes
+from levywalk.engine.loss_cost import affordable_nodes, has_small_hessian
 from levywalk.engine.standings import Standings
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.problem import (
@@ -36,7 +36,6 @@ from levywalk.problem import (
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.samples import read_only
 from levywalk.problem.sparse_features import read_only_features
-from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
 _VALUES = 1 << 18  # losses of samples that are computed together
@@ -93,12 +92,11 @@ class Measure:
         if self._own:
             assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
-        wide = sparse and problem.dim > MOST_DENSE
         self._quadratic = (
             is_quadratic(problem)
             and nodes is None
             and self.optimum is not None
-            and not wide
+            and has_small_hessian(problem)
             and minimises(problem)
         )
         self.least = np.nan

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from levywalk.contracts import is_known_class
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -35,20 +36,13 @@ def own_code(*methods: Walk | Update) -> str | None:
 
 def _parts(method: Walk | Update) -> Iterator[str]:
     for kind in type(method).__mro__:
-        if not _is_known(kind):
+        if not is_known_class(kind):
             yield hashlib.sha256(_content(kind)).hexdigest()
     for value in getattr(method, "__dict__", {}).values():
         if isinstance(value, (Walk, Update)):  # such as the update that is averaged
             yield from _parts(value)
         elif isinstance(value, FunctionType):  # a method that was replaced in the object
             yield hashlib.sha256(_instructions(value.__code__)).hexdigest()
-
-
-def _is_known(kind: type) -> bool:
-    """Return whether a class is the package's, or one of Python's own, such as ``object``."""
-    package = kind.__module__.partition(".")[0]
-    named = getattr(sys.modules.get(kind.__module__), kind.__name__, None)
-    return package == "levywalk" or (package in sys.stdlib_module_names and named is kind)
 
 
 def _content(kind: type) -> bytes:

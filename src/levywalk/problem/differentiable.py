@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats, Ints
+from levywalk.contracts import depth
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem.named import ModelArrays
 from levywalk.problem.node_scores import NodeScores
@@ -163,7 +164,8 @@ class DifferentiableProblem:
         """Return the mean of f_v over some nodes (None: all), for each model."""
         chosen = np.arange(self.n) if nodes is None else np.asarray(nodes, dtype=np.int64)
         given = np.asarray(models).astype(self.dtype)
-        if self.why_one_at_a_time() is not None or not self.is_mean_of_samples:
+        together = self._stands_for("many_values", "local_loss", "value_of", "node_samples")
+        if not together or self.why_one_at_a_time() is not None or not self.is_mean_of_samples:
             return np.array([np.mean([self.local_loss(v, x) for v in chosen]) for x in given])
         counts = self.offsets[chosen + 1] - self.offsets[chosen]
         rows = np.concatenate([np.arange(*self.offsets[v : v + 2]) for v in chosen])
@@ -181,7 +183,14 @@ class DifferentiableProblem:
     def all_gradients(self, models: AnyArray) -> Floats:
         """Return the gradient of every node's loss, each at its own model: one row per node."""
         given = np.asarray(models).astype(self.dtype)
-        if self.why_one_at_a_time() is not None or not (self.is_even or self.is_mean_of_samples):
+        together = self._stands_for(
+            "many_gradients", "local_gradient", "gradient_of", "node_samples"
+        )
+        if (
+            not together
+            or self.why_one_at_a_time() is not None
+            or not (self.is_even or self.is_mean_of_samples)
+        ):
             return np.array([self.local_gradient(v, x) for v, x in enumerate(given)])
         return np.asarray(self.many_gradients(given, self.node_rows), dtype=np.float64)
 
@@ -274,6 +283,12 @@ class DifferentiableProblem:
             f"{type(self).__name__}(n={self.n}, dim={self.dim}, n_samples={self.n_samples}, "
             f"dtype={self.dtype})"
         )
+
+    def _stands_for(self, several: str, *single: str) -> bool:
+        """Return whether a method for several models stands for those for one: no subclass, nor the
+        object itself, replaces only the latter.
+        """
+        return depth(self, several) <= min(depth(self, name) for name in single)
 
     def _rows(self, v: int) -> slice:
         if not 0 <= v < self.n:

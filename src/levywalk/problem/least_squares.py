@@ -121,7 +121,7 @@ class LeastSquares(GeneralizedLinear):
         >>> problem.excess_loss([1.0 + 1e-9]) > 0, problem.excess_loss([float("inf")])
         (True, inf)
         """
-        if self.l1:
+        if not self._has_closed_excess():
             return super().excess_loss(x)
         with np.errstate(over="ignore", invalid="ignore"):
             error = self._model(x) - self.optimum

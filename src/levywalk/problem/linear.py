@@ -17,6 +17,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
+from levywalk.contracts import depth
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.fingerprint import fingerprint_of
@@ -35,6 +36,7 @@ from levywalk.remedy import python_or_command
 from levywalk.room import require_room
 
 _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
+_ROUNDING = 1e-9  # how far below f(x*), relative to it, a loss may be by rounding
 
 
 class GeneralizedLinear:
@@ -114,6 +116,8 @@ class GeneralizedLinear:
     holders: Ints | None = None
     dtype: np.dtype[Any] = np.dtype(np.float64)
     in_doubles = True  # updates compute in float64, whatever the type of the models
+    _judged: tuple[Floats, bool] | None = None  # an optimum, and whether closed forms hold for it
+    _computed: Floats | None = None  # the optimum, unless it was assigned
 
     def __init__(
         self,
@@ -218,9 +222,29 @@ class GeneralizedLinear:
         return made
 
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*), or inf if x has overflowed."""
-        value = self.loss(x) - self.loss(self.optimum)
-        return max(value, 0.0) if np.isfinite(value) else float("inf")
+        """Return f(x) - f(x*), or inf if x has overflowed.
+
+        It is negative if ``optimum`` was set to a point that is no minimiser.
+        """
+        least = self.loss(self.optimum)
+        value = self.loss(x) - least
+        if not np.isfinite(value):
+            return float("inf")
+        return 0.0 if -_ROUNDING * abs(least) <= value < 0.0 else value
+
+    def _has_closed_excess(self) -> bool:
+        """Return whether a closed form of f(x) - f(x*) holds: losses are those of the data, and
+        x* is their minimiser.
+        """
+        if self.l1:
+            return False
+        optimum = self.optimum
+        judged = self._judged
+        if judged is None or judged[0] is not optimum:
+            from levywalk.problem.shortcuts import follows_its_loss, minimises
+
+            judged = self._judged = (optimum, follows_its_loss(self) and minimises(self))
+        return judged[1]
 
     def __repr__(self) -> str:
         return (
@@ -306,7 +330,8 @@ class GeneralizedLinear:
                 DataWarning,
                 stacklevel=3,
             )
-        return read_only(x)
+        self._computed = read_only(x)
+        return self._computed
 
     def _is_flat(self, x: Floats) -> bool:
         """Return whether some sample has no curvature at the model x."""
@@ -355,6 +380,9 @@ class GeneralizedLinear:
     def loss(self, x: Any) -> float:
         """Return f(x), or inf if x has overflowed."""
         model = self._model(x)
+        if depth(self, "local_loss") < depth(self, "loss"):  # a subclass has its own
+            value = float(np.mean([self.local_loss(v, model) for v in range(self.n)]))
+            return value if np.isfinite(value) else float("inf")
         with np.errstate(over="ignore", invalid="ignore"):
             losses = self._losses(
                 self._predictions(self.sorted_features, model), self.sorted_targets

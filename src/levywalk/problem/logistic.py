@@ -97,7 +97,7 @@ class Logistic(GeneralizedLinear):
         >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
         (0.0, 1.25e-19)
         """
-        if self.l1:
+        if not self._has_closed_excess():
             return super().excess_loss(x)
         from levywalk.problem import logistic_fit
 

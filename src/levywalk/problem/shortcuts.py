@@ -78,7 +78,7 @@ def known_optimum(problem: Problem) -> Floats | None:
     """Return the problem's minimiser x*, or None if it states none for its own losses.
 
     A subclass with losses of its own inherits the minimiser of other losses. It counts only if the
-    mean of the gradients vanishes there.
+    mean of the gradients vanishes there. One that was assigned counts as it is.
 
     Examples
     --------
@@ -95,7 +95,16 @@ def known_optimum(problem: Problem) -> Floats | None:
     inherited = isinstance(problem, GeneralizedLinear) and depth(problem, "optimum") > min(
         depth(problem, name) for name in ("local_loss", "_losses", "_penalty", "_predictions")
     )
-    return None if inherited and not _vanishes(problem) else optimum_of(problem)
+    if not inherited or _is_assigned(problem):
+        return optimum_of(problem)
+    return optimum_of(problem) if _vanishes(problem) else None
+
+
+def _is_assigned(problem: Problem) -> bool:
+    """Return whether somebody has set the optimum of a linear problem, which is computed else."""
+    found = problem.__dict__.get("optimum")
+    computed = problem.__dict__.get("_computed")
+    return found is not None and (computed is None or not np.array_equal(found, computed))
 
 
 def _vanishes(problem: Problem) -> bool:

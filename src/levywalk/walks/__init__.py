@@ -27,6 +27,7 @@ from levywalk.walks.jump import (
     JumpLaw,
     PowerLaw,
     TruncatedGeometric,
+    distance_law,
     jump_distance,
 )
 from levywalk.walks.least_used_edge import LeastUsedEdge, least_used_edge
@@ -84,6 +85,7 @@ __all__ = [
     "check_fit",
     "custom",
     "depth_first_tour",
+    "distance_law",
     "hdt",
     "hop",
     "iid_uniform",

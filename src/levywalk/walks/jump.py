@@ -9,6 +9,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.contracts import keeps
 from levywalk.errors import InvalidParameter
 from levywalk.registry import registered
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
@@ -161,8 +162,23 @@ class JumpLaw:
 
     def mean_distance(self) -> float:
         """Return E[d], the hops of one jump."""
-        law = self.distance.probabilities()
+        law = distance_law(self)
         return float(law @ np.arange(1, len(law) + 1))
+
+
+def distance_law(jump: JumpLaw) -> Floats:
+    """Return P(d = 1), …, P(d = max_hops) of the distances that simulations draw.
+
+    They draw by `JumpLaw.cumulative`, which a subclass may replace.
+
+    Examples
+    --------
+    >>> distance_law(JumpLaw(0.1, FixedDistance(2)))
+    array([0., 1.])
+    """
+    if keeps(jump, JumpLaw, "cumulative"):
+        return jump.distance.probabilities()
+    return np.diff(jump.cumulative(), prepend=0.0)
 
 
 def jump_distance(uniform: float, p_jump: float, cumulative: Floats) -> int:

@@ -257,3 +257,16 @@ def test_errors_have_the_same_bits_wherever_the_arrays_lie(dim):
     alone = np.zeros((1, 3, 4))
     distances2(values, active, optimum, alone, 0)
     assert alone[0, 0].tobytes() == distance.tobytes()
+
+
+def test_the_errors_of_more_features_than_a_hessian_may_have(monkeypatch):
+    """Whose matrix of dim x dim numbers would take more memory than machines have."""
+    features = np.random.default_rng(1).normal(size=(6, 30))
+    problem = lw.LeastSquares(features, np.arange(6.0), ridge=0.1)
+    given = {"steps": 20, "step_size": 0.001, "backend": "reference"}
+    expected = lw.run(lw.ring(6), problem, lw.unif_rw(), **given).excess_loss
+    monkeypatch.setattr("levywalk.engine.loss_cost._WIDEST", 29)
+    wide = lw.LeastSquares(features, np.arange(6.0), ridge=0.1)
+    found = lw.run(lw.ring(6), wide, lw.unif_rw(), **given).excess_loss
+    assert "hessian" not in vars(wide)
+    assert found == pytest.approx(expected)

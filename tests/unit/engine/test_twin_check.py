@@ -111,3 +111,17 @@ def test_a_compiled_decision_for_another_node_is_refused():
     wrong = type("Wrong", (Stay,), {"compiled": lambda self: decide})()
     with pytest.raises(lw.InvalidParameter, match=r"Walk\.compiled of stay disagrees with decide"):
         run(walk=wrong)
+
+
+@pytest.mark.parametrize("left", [1, -1])
+def test_a_compiled_move_that_never_ends_is_refused(left):
+    from numba import njit
+
+    @njit
+    def decide(node, came_from, hop, hops, score, neighbours, degrees, scores, token, kept, words):
+        return node, left
+
+    wrong = type("Wrong", (Stay,), {"compiled": lambda self: decide})()
+    said = rf"Walk\.compiled of stay must make at most max_hops = 1 hops .* got {left} left after 1"
+    with pytest.raises(lw.InvalidParameter, match=said):
+        run(walk=wrong)

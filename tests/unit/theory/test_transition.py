@@ -20,6 +20,28 @@ def problem_with(smoothness):
     )
 
 
+class EveryOther(lw.JumpLaw):
+    """Distances of its own: always 2."""
+
+    def cumulative(self):
+        return np.array([0.0, 1.0])
+
+
+def test_the_distances_of_a_jump_law_of_ones_own_are_those_that_are_simulated():
+    network, problem = lw.ring(7), problem_with([1.0] * 7)
+    own, known = EveryOther(0.3), lw.JumpLaw(0.3, lw.FixedDistance(2))
+    one, other = (lw.Design("uniform", jump) for jump in (own, known))
+    for form in ("matrix", "operator"):
+        found, expected = (
+            lw.transition(network, problem, d, form) @ np.eye(7) for d in (one, other)
+        )
+        assert found == pytest.approx(expected)
+    assert own.mean_distance() == 2.0
+    given = {"steps": 40, "step_size": 0.01, "record_walk": True, "backend": "reference"}
+    walks = [lw.run(network, problem, design, **given).walk for design in (one, other)]
+    assert np.array_equal(*walks)
+
+
 def test_two_nodes_by_hand():
     network, problem = lw.path(2), problem_with([1.0, 3.0])
     assert lw.transition(network, problem, lw.weight_rw()).toarray() == pytest.approx(

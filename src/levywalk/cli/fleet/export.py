@@ -51,9 +51,8 @@ def trace(
     found = carried_out(lambda _: export.trace(fleet, missing=missing, token=token))
     path = found.save(out)
     about = found.provenance["fleet"]
-    lost = about["lost_updates"]
     walks = about.get("tokens", [about])
-    missed = _said_lost(lost, walks)
+    missed = _said_lost(about["lost_updates"], about["lost_updates_at_most"])
     of_each = "" if len(walks) == 1 else f" of each of {len(walks)} tokens"
     last, handoffs = int(found.step[-1]), int(found.transfers[:, -1].sum())
     if about["stopped_at"] >= 0:
@@ -80,17 +79,17 @@ def trace(
     )
 
 
-def _said_lost(lost: int | None, walks: list[dict[str, Any]]) -> str:
-    """Return how many updates are lost, as far as the logs tell: where a disk is lost and the model
-    was restored, the updates that it knew of may be lost as well.
+def _said_lost(lost: int | None, at_most: int | None) -> str:
+    """Return how many updates are lost: as many as the logs tell, and those that may be lost with a
+    disk.
     """
     from levywalk.fleet.operate.log_text import count
 
     if lost is None:
         return "unknown how many"
-    if any(one["missing"] and len(one["epochs"]) > 1 for one in walks):
+    if at_most is None:
         return f"at least {lost:,} update{'' if lost == 1 else 's'}"
-    return count(lost, "update")
+    return f"{lost:,} to {at_most:,} updates" if at_most > lost else count(lost, "update")
 
 
 def _print_walk(about: dict[str, Any], last: int, diverged: int, at: str) -> None:

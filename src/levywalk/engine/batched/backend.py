@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray, Bools, Ints
+from levywalk.contracts import keeps
 from levywalk.draws import expanded_keys
 from levywalk.engine.backends import compiled_walk
 from levywalk.engine.batched.rules import NAMES, BatchRule, batch_rule
@@ -28,16 +29,24 @@ from levywalk.step import UPDATE
 from levywalk.walks import is_plain_design
 
 _SAMPLES = 1 << 19  # samples of updates in the buffers
+# What gives a node's gradient; the batched backend asks for `batch_loss` and `weighted_loss` only.
+_GRADIENT = ("local_gradient", "gradient_of", "node_samples", "sample_count")
 _LEAST, _LONGEST = 16, 1024  # steps of a piece
 
 
 def without_batches(plan: RunPlan) -> str | None:
     """Return why the models of a plan cannot be updated together, or None if they can."""
     problem, update = plan.problem, plan.update
-    if not isinstance(problem, DifferentiableProblem):
+    kind = JaxProblem if isinstance(problem, JaxProblem) else TorchProblem
+    if not isinstance(problem, kind):
         return (
             "the batched backend is for problems of torch and JAX (lw.torch_problem, "
             f"lw.jax_problem), and {type(problem).__name__} is none"
+        )
+    if not keeps(problem, kind, *_GRADIENT):
+        return (
+            f"{type(problem).__name__} has a local_gradient, or samples, of its own, and the "
+            "batched backend computes gradients by the loss of a batch"
         )
     if len(plan.method.phases) > 1 or plan.detector is not None:
         return "a switching walk depends on the model, so it cannot be made before the updates"

@@ -151,7 +151,9 @@ def trace(fleet: AnyFleet, *, missing: str = "refuse", token: int | None = None)
     """Merge all nodes' logs into the trace that a simulation would have made: see `merge`.
 
     Damaged lines are left out: ``provenance["fleet"]["damaged"]`` lists them as (node, first line,
-    last line), and ``missing`` the steps that are in no other line.
+    last line), and ``missing`` the steps that are in no other line. Updates that no log has may be
+    lost as well: ``lost_updates_at_most`` is the upper end, as in the fleet's status; None if there
+    is none.
 
     Parameters
     ----------
@@ -187,6 +189,7 @@ class _LoggedWalk:
         if not any(self.logs.values()):
             raise FleetProblem("no node has logged an update yet: the walk has not started")
         self.whole = fleet_behind(fleet)
+        self.most_lost: int | None = fleet.status()["lost_updates_at_most"]
         if self.damage and missing == "refuse":
             gaps = len(winning_chain(self.logs, self.whole.published).missing)
             if gaps <= sum(one.lines for found in self.damage.values() for one in found):
@@ -194,7 +197,7 @@ class _LoggedWalk:
 
     def trace(self, until: int | None = None) -> Trace:
         """Return the trace up to a step."""
-        from levywalk.fleet.operate.merge import merge
+        from levywalk.fleet.operate.merge import NO_MODELS, merge
         from levywalk.fleet.operate.origin import ElsewhereProblem, without_errors
 
         try:
@@ -208,8 +211,16 @@ class _LoggedWalk:
                 raise FleetProblem(
                     str(error).replace("use missing='mark'", "use --missing mark")
                 ) from None
+            if str(error).startswith(NO_MODELS):
+                raise FleetProblem(str(error)) from None
             raise
-        found.provenance["fleet"]["damaged"] = [
+        about = found.provenance["fleet"]
+        most = self.most_lost
+        # Lines that were pruned are in no log; an update that was logged is lost for certain.
+        about["lost_updates_at_most"] = (
+            None if most is None else max(most, about["lost_updates"] or 0)
+        )
+        about["damaged"] = [
             [v, one.first, one.last]
             for v, all_of_it in sorted(self.damage.items())
             for one in all_of_it

@@ -29,6 +29,7 @@ from levywalk.privacy.privacy import SIMULATED
 from levywalk.trace import Trace
 from levywalk.trace.provenance import provenance_of
 
+NO_MODELS = "logs must contain at least one model"  # how this error of `merge` begins
 Logs = Mapping[int, Sequence[Line]]
 
 
@@ -190,7 +191,7 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     kept = [found for _, found in sorted(chain.visits.items()) if found[1].model is not None]
     if not kept:
         raise InvalidParameter(
-            "logs must contain at least one model, and no line has one: those with a model were "
+            f"{NO_MODELS}, and no line has one: those with a model were "
             "pruned, or their disks are lost. The walk records one every "
             f"{published.record_every:,} updates and at its end: try again after that"
         )

@@ -47,10 +47,12 @@ def stack_traces(traces: Sequence[Trace]) -> Trace:
 def _fleet(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what only a fleet knows, of each token and of all together."""
     lost = [one["lost_updates"] for one in found]
+    most = [one["lost_updates_at_most"] for one in found]
     stops = [one["stopped_at"] for one in found]
     return {
         "shared_key": found[0]["shared_key"],
         "lost_updates": None if None in lost else sum(lost),
+        "lost_updates_at_most": None if None in most else sum(most),
         "missing": sorted({step for one in found for step in one["missing"]}),
         "stop": found[0]["stop"],
         "stopped_at": -1 if -1 in stops else max(stops),

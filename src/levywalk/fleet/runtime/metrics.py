@@ -149,7 +149,7 @@ def _of_token(runner: TokenRunner) -> dict[str, float]:
         senders = () if disk.refusals is None else disk.refusals.senders
         values["models_refused_total"] = sum(one.times for one in senders)
         values["nodes_avoided"] = sum(one.avoided for one in senders)
-    if rate is not None:
+    if rate is not None and disk.final is None and not runner.stalled:
         values["hops_per_second"] = rate
     if loss is not None:
         values["local_loss"] = loss["value"]

@@ -107,12 +107,13 @@ def waits_for(
     renew_after: int,
     asked: Collection[int] = (),
     *,
-    unresponsive: tuple[int, float] | None = None,
+    unresponsive: tuple[int, float | None] | None = None,
 ) -> str | None:
     """Return which node keeps the token here from moving, in words; None if there is none.
 
     ``asked`` are neighbours whose answer the walk needs before it decides. ``unresponsive`` is a
-    node that is connected but should have answered long ago, and for how many seconds it has not.
+    node that is connected but should have answered long ago, and for how many seconds it has not;
+    None if it is asked again, because it did not take the model the last time.
     """
     held = disk.held
     if held is None or held.status == HeldStatus.PREPARED:
@@ -132,10 +133,13 @@ def waits_for(
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
         if unresponsive is not None and node == unresponsive[0]:
-            return (
-                f"waits for {what}, node {node}, which is connected and has not answered for "
-                f"{unresponsive[1]:.0f} s{UNRESPONSIVE}"
+            seconds = unresponsive[1]
+            said = (
+                "did not take the model the last time"
+                if seconds is None
+                else f"has not answered for {seconds:.0f} s"
             )
+            return f"waits for {what}, node {node}, which is connected and {said}{UNRESPONSIVE}"
     silent = sorted(set(asked) - connected)
     if silent:
         who = ", ".join(str(u) for u in silent)

@@ -223,12 +223,16 @@ class Orders:
         """Return the status of this node."""
         node, disk = self.runner.node, self.runner.node.disk
         terms, needed = self.runner.manifest.terms, node.unanswered(time.monotonic())
+        unresponsive: tuple[int, float | None] | None = None
+        if needed is not None and node.keeps_waiting(*needed):
+            which, seconds = needed
+            unresponsive = which, seconds if seconds > terms.dead_after else None
         waits = waits_to_act(node.fenced, node.awaited) or waits_for(
             disk,
             self._connected(),
             terms.renew_after,
             () if node.inquiry is None else node.inquiry.due,
-            unresponsive=needed if needed is not None and node.keeps_waiting(*needed) else None,
+            unresponsive=unresponsive,
         )
         found = describe(disk)
         for u, link in self.process.transport.links.items():

@@ -166,8 +166,8 @@ def made_twin(value: Any, name: str, *apart: str) -> Callable[..., Any] | None:
     twin = None if made_by is None else made_by()
     if twin is not None and (not callable(twin) or getattr(twin, "__name__", "") == "<lambda>"):
         raise InvalidParameter(
-            f"{name} of {type(value).__name__} must return a function with the decorator "
-            f"numba.njit, or None, got {twin!r:.80}"
+            f"{name} of {type(value).__name__} must return a function that is written with "
+            f"def and has the decorator numba.njit, or None, got {twin!r:.80}"
         )
     return twin
 

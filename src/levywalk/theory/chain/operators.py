@@ -9,7 +9,7 @@ from scipy.sparse import csgraph
 from levywalk.arrays import Floats
 from levywalk.network import Network
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, sum_to_root
-from levywalk.walks import JumpLaw
+from levywalk.walks import JumpLaw, distance_law
 
 
 def _column(values: Floats, X: Floats) -> Floats:
@@ -76,7 +76,7 @@ class JumpOperator(ChainOperator):
         self._adjacency = adjacency
         self._share = 1.0 / network.degree
         self._p_jump = p_jump
-        self._distance = np.asarray(jump.distance.probabilities(), dtype=np.float64)
+        self._distance = np.asarray(distance_law(jump), dtype=np.float64)
         self._walks: list[Floats] | None = None
         if printed:
             self._adjacency = sparse.csr_array(self._adjacency / float(network.degree.max()))

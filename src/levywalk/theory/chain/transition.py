@@ -26,6 +26,7 @@ from levywalk.walks import (
     PrintedJumps,
     Walk,
     check_fit,
+    distance_law,
     is_plain_design,
     nodes_with_data,
 )
@@ -149,7 +150,7 @@ def chain_of_moves(bound: BoundWalk, levy: str = "algorithm", step: int = 0) -> 
     if bound.jump is None or p_jump == 0.0:
         return mh
     if bound.holders is not None:
-        hops = len(bound.jump.distance.probabilities())
+        hops = len(distance_law(bound.jump))
         most = _most_entries(bound.network)
         if predicted_entries(bound.network, hops, most) > most:
             raise TooLarge(
@@ -190,7 +191,7 @@ def affordable_chain(network: Network, problem: Problem, design: Design | Any) -
             form = "matrix"  # or refused, if it is too large
         elif design.jump is not None and not mostly_full(adjacency_matrix(network)):
             most = _most_entries(network)
-            hops = len(design.jump.distance.probabilities())
+            hops = len(distance_law(design.jump))
             form = "operator" if predicted_entries(network, hops, most) > most else "matrix"
     return transition(network, problem, design, form)
 
@@ -322,7 +323,7 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
     array([0.5 , 0.  , 0.25, 0.25, 0.  ])
     """
     n = network.n
-    distance = jump.distance.probabilities()
+    distance = distance_law(jump)
     _require_affordable(network, len(distance))
     total = sparse.csr_array((n, n))
     if checks.choice("levy", levy, LEVY) == "algorithm":

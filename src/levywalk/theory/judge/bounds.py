@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from levywalk import checks
+from levywalk.contracts import keeps
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.notebook import columns_html
@@ -32,7 +33,7 @@ from levywalk.theory.judge.setting import (
     not_stated,
     start_model,
 )
-from levywalk.walks import Design, TruncatedGeometric
+from levywalk.walks import Design, JumpLaw, TruncatedGeometric
 
 FORMS = ("corrected", "printed", "both")
 
@@ -251,9 +252,12 @@ def _hops_bound(design: Design, p_jump: float) -> float | None:
     if design.jump is None:
         return 1.0
     law = design.jump.distance
-    return (
-        1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
-    )
+    drawn = keeps(design.jump, JumpLaw, "cumulative")
+    if not drawn or not isinstance(law, TruncatedGeometric):
+        return None
+    if not keeps(law, TruncatedGeometric, "probabilities"):
+        return None
+    return 1.0 + p_jump * (1.0 / law.p_distance - 1.0)
 
 
 def _notes(
