@@ -116,14 +116,16 @@ def test_an_idle_node_without_a_live_neighbour_waits():
     assert not other.stuck  # it has data to work with
 
 
-def test_a_hostile_count_of_passes_is_refused():
+def test_a_hostile_count_of_visits_without_data_is_refused():
     network, problem = parts()
     published = Fleet.of(network, problem, lw.mhlj(), steps=9, step_size=0.01).published
     token = published.first_token(np.zeros(2))
     assert published.refuses(token) is None
     wrong = np.array([-1], np.int64).view(np.uint8)
-    assert "-1 passes" in published.refuses(token._replace(memory=wrong))
-    assert "came from node 10 of 10" in published.refuses(token._replace(came_from=10))
+    assert "-1 visits to nodes without data" in published.refuses(token._replace(memory=wrong))
+    assert "came_from must be a node below 10, or -1, got 10" in published.refuses(
+        token._replace(came_from=10)
+    )
     assert published.refuses(token._replace(came_from=9)) is None
 
 
