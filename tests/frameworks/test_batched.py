@@ -160,14 +160,14 @@ def test_a_module_that_cannot_be_batched_runs_one_at_a_time() -> None:
 
 def test_what_has_no_batches_says_why() -> None:
     problem = network("torch", smoothness=np.ones(N))
-    with pytest.raises(lw.InvalidParameter, match="those that have are sgd, heavy_ball, adam"):
+    with pytest.raises(lw.InvalidParameter, match="it supports sgd, heavy_ball, adam"):
         lw.run(
             lw.ring(N), problem, lw.unif_rw(), steps=4, step_size=0.1, backend="batched",
             update=lw.averaged(lw.sgd()),
         )  # fmt: skip
     with pytest.raises(lw.InvalidParameter, match="'batched', 'reference' or 'auto' here"):
         lw.run(lw.ring(N), problem, lw.unif_rw(), steps=4, step_size=0.1, backend="kernel")
-    with pytest.raises(lw.InvalidParameter, match="batches are for problems of torch and JAX"):
+    with pytest.raises(lw.InvalidParameter, match="backend is for problems of torch and JAX"):
         lw.run(
             lw.ring(N), lw.homogeneous(N), lw.unif_rw(), steps=4, step_size=0.1, backend="batched"
         )
