@@ -206,10 +206,15 @@ def in_turn(
             print(f"{dim} numbers, {name}: {statistics.median(values):.2f} times ({ordered})")
 
 
-SIZES = {"small": (10, 400), "large": (MEGABYTES_10, 30)}  # dim and steps of a run of a pair
+# What a pair runs: network, dim and steps. On the ring every second hop goes back to the guardian.
+PAIRS = {
+    "small": ("lw.ring(4)", 10, 400),
+    "onward": ("lw.complete(8)", 10, 400),
+    "large": ("lw.ring(4)", MEGABYTES_10, 30),
+}
 _ONE = """
 import contextlib, io, json, levywalk as lw, benchmarks.nodes as nodes
-with contextlib.redirect_stdout(io.StringIO()), nodes.fleet(lw.ring(4), {dim}, {steps}) as folder:
+with contextlib.redirect_stdout(io.StringIO()), nodes.fleet({network}, {dim}, {steps}) as folder:
     found = nodes.whole_walk(folder)
 print(json.dumps(found))
 """
@@ -217,8 +222,9 @@ print(json.dumps(found))
 
 def against(other: Path, case: str, pairs: int) -> None:
     """Compare this checkout with another one, in runs that alternate."""
-    dim, steps = SIZES[case]
-    code = _ONE.format(dim=dim, steps=steps)
+    network, dim, steps = PAIRS[case]
+    print(f"{case}: {dim} numbers, {network}, {steps} steps", flush=True)
+    code = _ONE.format(network=network, dim=dim, steps=steps)
     here = Path(__file__).parents[1]
     ratios: dict[str, list[float]] = {"hops/s": [], "CPU time of a hop": []}
     for pair in range(pairs):
@@ -254,7 +260,10 @@ CASES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default"
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        help=f"{', '.join(CASES)}; with --against {', '.join(PAIRS)}; all by default",
     )
     parser.add_argument("--times", type=int, help="how often each is repeated")
     parser.add_argument(
@@ -262,10 +271,9 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.against is not None:
-        for name in given.cases or SIZES:
-            if name not in SIZES:
-                parser.error(f"CASE must be one of {', '.join(SIZES)}, got {name!r}")
-            print(f"{name}: {CASES[name][0].__doc__}")
+        for name in given.cases or PAIRS:
+            if name not in PAIRS:
+                parser.error(f"CASE must be one of {', '.join(PAIRS)}, got {name!r}")
             against(given.against.resolve(), name, given.times or 5)
         return
     for name in given.cases or CASES:
