@@ -82,7 +82,17 @@ tokens = st.builds(
 signatures = st.binary(max_size=64)
 certificates = st.builds(Certificate, ints, epochs, counts, ints, ints, digests, signatures)
 openings = st.builds(
-    Opening, st.sampled_from(KINDS), epochs, epochs, counts, counts, digests, ints, signatures
+    Opening,
+    st.sampled_from(KINDS),
+    epochs,
+    epochs,
+    epochs,
+    counts,
+    counts,
+    counts,
+    digests,
+    ints,
+    signatures,
 )
 rights = st.builds(Right, st.none() | certificates, st.none() | openings)
 links = st.builds(EpochLink, openings, rights)
@@ -292,7 +302,18 @@ def test_the_format_is_what_it_was() -> None:
     )
     seal = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
-    opening = Opening(LinkKind.GIVER_GONE, Epoch(1, 2, 3), FIRST, 4, 5, b"digest", 6, b"signature")
+    opening = Opening(
+        LinkKind.GIVER_GONE,
+        Epoch(1, 2, 3),
+        FIRST,
+        Epoch(0, 1, 7),
+        8,
+        4,
+        5,
+        b"digest",
+        6,
+        b"signature",
+    )
     link = EpochLink(opening, Right(seal))
     end = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(seal))
     values = [
@@ -333,21 +354,21 @@ def test_the_format_is_what_it_was() -> None:
     later |= {*map(type, private), Refusals, GivenTokens, Checkpoints}
     ends = (Lie(None, seal, None, end), Lie(None, seal, Pardon(1, FIRST, b"signature"), end))
     added = [ends, Archived(token, FALSE_END, FIRST, 0)]  # later, to kinds that were there
-    assert hashlib.sha256(b"".join(map(encode, added))).hexdigest()[:16] == "20d531e45688ea75"
+    assert hashlib.sha256(b"".join(map(encode, added))).hexdigest()[:16] == "3094615b07fcd36e"
     given = GivenTokens((token, token._replace(step=8)))
     assert hashlib.sha256(encode(given)[1:]).hexdigest()[:16] == "f5a3529ee1fdc766"
-    assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "d736b2764b714d32"
+    assert hashlib.sha256(encode(refused)).hexdigest()[:16] == "dd93875e774dca36"
     went = Checkpoints((Checkpoint(FIRST, 7), Checkpoint(Epoch(1, 2, 3), 9)))
-    assert hashlib.sha256(encode(went)).hexdigest()[:16] == "a47c76e5c01e719b"
-    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "7e544cb361be071d"
+    assert hashlib.sha256(encode(went)).hexdigest()[:16] == "f33d06df711849c0"
+    assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "73191db3cca6aa6a"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "8e305bb276532e39"
-    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "01b95d89d3214745"
-    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "ec9c4036343283a8"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "69c6989d4619a984"
+    assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "4c1da6e5829ab4ee"
+    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "4d3d6ae7ab5c45f5"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))
-    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "4129f8a44e38d03e"
-    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "0c391d57f7c0f411"
-    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "c2c27f9dab31334e"
+    assert hashlib.sha256(encode(revoked)).hexdigest()[:16] == "f81dc5f2d1ab24ae"
+    assert hashlib.sha256(b"".join(map(encode, grown))).hexdigest()[:16] == "7588571c10a046bd"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == "89ab04bb3b9fd21a"
 
 
 # What no node could have written
@@ -507,7 +528,7 @@ def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
 
 
 def test_another_format_is_refused_by_its_number() -> None:
-    with pytest.raises(Malformed, match="format 4 was expected, got 1, of another version"):
+    with pytest.raises(Malformed, match="format 5 was expected, got 1, of another version"):
         decode_slot("known", b"\x01" + encode(Known(FIRST, 1))[1:], LIMITS)
 
 
@@ -588,7 +609,7 @@ def test_a_tensor_that_is_torn_flipped_or_too_long_is_refused() -> None:
     with pytest.raises(Malformed, match="ends early"):
         receive(data[:-1])
     with pytest.raises(Malformed, match="is longer than announced"):
-        receive(data + b"20d531e45688ea75")
+        receive(data + b"3094615b07fcd36e")
     with pytest.raises(Malformed, match="does not have the announced hash"):
         receive(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
 

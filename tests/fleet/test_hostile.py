@@ -1368,7 +1368,8 @@ class Chance:
 
     def opening(self) -> Opening:
         kind, digest = self.draw.choice(KINDS), self.draw.randbytes(32)
-        places = (self.epoch(), self.epoch(), self.small(), self.small())
+        epochs = (self.epoch(), self.epoch(), self.epoch())
+        places = (*epochs, self.small(), self.small(), self.small())
         return Opening(kind, *places, digest, self.small(), bytes(64))
 
     def right(self) -> Right:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from levywalk.fleet.protocol.links import LinkKind, Opening, first_impossible
-from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.protocol.links import Opening, denies
+from levywalk.fleet.protocol.token import Epoch
 
 MOST_CHECKPOINTS = 1000  # the oldest epochs are dropped
 
@@ -32,9 +32,10 @@ class Checkpoints(NamedTuple):
 
     Examples
     --------
+    >>> from levywalk.fleet.protocol.links import LinkKind
     >>> e = Epoch(0, 0, 3)
     >>> known = Checkpoints().reached([Checkpoint(e, 9), Checkpoint(e, 4)])
-    >>> old = Opening(LinkKind.REGENERATED, Epoch(7, 8, 4), e, 8, 30, b"", 5, b"")
+    >>> old = Opening(LinkKind.REGENERATED, Epoch(7, 8, 4), e, e, 8, 8, 30, b"", 5, b"")
     >>> known.deny(old), known.deny(old._replace(seq=9))
     (True, False)
     """
@@ -52,27 +53,7 @@ class Checkpoints(NamedTuple):
 
     def deny(self, one: Opening) -> bool:
         """Return whether the walk is known to have gone on from where a link branches."""
-        if one.kind == LinkKind.REVIVED:
-            return False
-        if one.parent == FIRST:  # the start node begins again, although its token has left it
-            return any(
-                place.epoch.node == one.epoch.node and place.epoch.seq == 0
-                for place in self.places
-                if place.epoch < one.epoch
-            )
-        return any(
-            place.seq - 1 >= first_impossible(one)
-            for place in self.places
-            if place.epoch == one.parent
-        )
-
-
-def branches_at(one: Opening) -> list[Checkpoint]:
-    """Return what a link shows about its parent: nothing, if the operator has revived the walk,
-    since nobody knows where the copy came from.
-    """
-    shows = one.kind != LinkKind.REVIVED and one.parent != FIRST
-    return [Checkpoint(one.parent, one.seq)] if shows else []
+        return any(denies(one, place.epoch, place.seq - 1) for place in self.places)
 
 
 NO_CHECKPOINTS = Checkpoints()

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
-from levywalk.fleet.protocol.checkpoints import (
-    NO_CHECKPOINTS,
-    Checkpoint,
-    branches_at,
-)
+from levywalk.fleet.protocol.checkpoints import NO_CHECKPOINTS, Checkpoint
 from levywalk.fleet.protocol.ending import went_on
 from levywalk.fleet.protocol.events import Pardoned, Silent
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
@@ -28,6 +24,7 @@ from levywalk.fleet.protocol.links import (
     Right,
     contradicts,
     overrides,
+    places_shown,
     refuses_link,
     unsigned_link,
 )
@@ -152,7 +149,7 @@ class Epochs(Membership):
         held = self.disk.held
         if self.awaited or held is None or held.status == HeldStatus.PREPARED:
             return
-        false = [claim for claim, _ in denied if claim.parent == held.token.epoch]
+        false = [claim for claim, release in denied if release.epoch == held.token.epoch]
         if not false and held.token.epoch < link.epoch:
             false = list(passed_on)
         if false:
@@ -270,6 +267,7 @@ class Epochs(Membership):
         """Archive what was said to be the final token, and was not."""
         final = self.disk.final
         if final is not None:
+            self._keep_checkpoints()
             self._lines.append(Archived(final, FALSE_END, final.epoch, 0))
             self._record("no end", epoch=final.epoch, seq=final.seq, step=final.step)
             self._put("final", None)
@@ -297,15 +295,19 @@ class Epochs(Membership):
 
     def _know(self, epoch: Epoch, base: int, link: EpochLink | None) -> None:
         """Note the highest epoch, and how far the walk went in those before."""
+        self._keep_checkpoints(link)
+        self._put("known", Known(epoch, base, link))
+
+    def _keep_checkpoints(self, link: EpochLink | None = None) -> None:
+        """Keep what the releases on this disk and the links show, before they leave the disk."""
         places = [Checkpoint(one.epoch, one.seq + 1) for one in self._releases()]
         for found in (self.disk.known.link, link):
             for claim in () if found is None else _claims(found):
-                places += branches_at(claim)
+                places += [Checkpoint(*place) for place in places_shown(claim)]
         before = self.disk.checkpoints or NO_CHECKPOINTS
-        after = before.reached(one for one in places if one.epoch < epoch)
+        after = before.reached(places)
         if after != before:
             self._put("checkpoints", after)
-        self._put("known", Known(epoch, base, link))
 
     def _overtake(self, link: EpochLink) -> None:
         """Archive the tokens and copies of lower epochs."""
@@ -336,6 +338,7 @@ class Epochs(Membership):
         """Archive the final token, because the walk continues in a higher epoch."""
         final = self.disk.final
         if final is not None:
+            self._keep_checkpoints()
             self._lines.append(Archived(final, "final", by, max(0, final.step - base)))
             self._put("final", None)
             self._put("end", None)

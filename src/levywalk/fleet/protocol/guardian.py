@@ -260,8 +260,9 @@ class Guardian(Comparing):
         if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
             return
         one = message.link.opening
+        said = (one.epoch, one.seq, one.step, one.digest, one.guardian)
         here = (token.epoch, token.seq, token.step, token.digest(), self.id)
-        if (one.epoch, *one[3:7]) != here or token.base != token.step or one.epoch.node != sender:
+        if said != here or token.base != token.step or one.epoch.node != sender:
             why = f"the link of epoch {tuple(one.epoch)} is about another token or another guardian"
             self._record("refused", sender=sender, why=why)
             return

@@ -26,6 +26,11 @@ In all kinds the signatures must be valid, the parent must be an earlier epoch, 
 node than the signer, and the number of the epoch at most `AHEAD` above what the right proves (each
 attempt to find a guardian takes one number).
 
+Where the right was given (its epoch and its hand-off) is part of the signed statement, so that it
+is known also where the link is itself the right of a later one. A node may have opened several
+epochs with one right, none of which went on, and strangers have never heard of any but the last: so
+a link is compared not only with what is known of its parent (`denies`).
+
 `contradicts` finds links that an honest signer cannot have made, because the walk went on from
 where they branch.
 """
@@ -40,7 +45,7 @@ from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 AHEAD = 10_000  # how many epochs one right can open: one per guardian that did not answer
-_OPENING = struct.Struct("<10q")
+_OPENING = struct.Struct("<14q")
 
 
 class LinkKind(StrEnum):
@@ -62,6 +67,8 @@ class Opening(NamedTuple):
     kind: LinkKind
     epoch: Epoch  # its node is the one that signs
     parent: Epoch
+    right_epoch: Epoch  # where its signer's right was given, as `Right.place` says: the epoch
+    right_seq: int  # and the hand-off; `FIRST` and 0 without a right
     seq: int
     step: int
     digest: bytes  # hash of the token with which the epoch begins
@@ -73,13 +80,16 @@ class Opening(NamedTuple):
 
         Examples
         --------
-        >>> one = Opening(LinkKind.FIRST, Epoch(0, 0, 3), FIRST, 0, 0, bytes(32), 4, b"")
+        >>> born = Epoch(0, 0, 3)
+        >>> one = Opening(LinkKind.FIRST, born, FIRST, FIRST, 0, 0, 0, bytes(32), 4, b"")
         >>> far = one._replace(epoch=Epoch(9**9, 9**9, 3), seq=9**9, step=9**9)
         >>> len(one.statement(b"run")) == len(far.statement(b"run"))
         True
         """
         kind = KINDS.index(LinkKind(self.kind))
-        numbers = _OPENING.pack(kind, *self.epoch, *self.parent, self.seq, self.step, self.guardian)
+        epochs = *self.epoch, *self.parent, *self.right_epoch
+        others = self.right_seq, self.seq, self.step, self.guardian
+        numbers = _OPENING.pack(kind, *epochs, *others)
         return b"link|" + run + b"|" + numbers + self.digest
 
 
@@ -122,6 +132,7 @@ class Right(NamedTuple):
 
 
 NO_RIGHT = Right()
+NOWHERE = FIRST, 0  # where no right was given
 Reason = tuple[LinkKind, Epoch, Right]  # why a token begins a new epoch: kind, parent, right
 
 
@@ -148,8 +159,9 @@ def unsigned_link(
     kind: LinkKind, token: Token, parent: Epoch, right: Right, guardian: int = -1
 ) -> EpochLink:
     """Return the link with which a token begins its epoch, without a signature yet."""
+    digest, given = token.digest(), right.place or NOWHERE
     opening = Opening(
-        kind, token.epoch, parent, token.seq, token.step, token.digest(), guardian, b""
+        kind, token.epoch, parent, *given, token.seq, token.step, digest, guardian, b""
     )
     return EpochLink(opening, right)
 
@@ -192,8 +204,13 @@ def refuses_link(
         return f"a link of epoch {tuple(one.epoch)} at hand-off {one.seq} is impossible"
     if one.guardian < 0 or one.guardian == who:
         return f"node {one.guardian} cannot guard the token that node {who} holds"
-    if right.release is not None and right.link is not None:
-        why: str | None = "a link must prove its right in one way, and this one has two proofs"
+    if (one.right_epoch, one.right_seq) != (place or NOWHERE):
+        why: str | None = (
+            f"the right of the link of epoch {tuple(one.epoch)} was not given where the link says: "
+            f"epoch {tuple(one.right_epoch)}, hand-off {one.right_seq}"
+        )
+    elif right.release is not None and right.link is not None:
+        why = "a link must prove its right in one way, and this one has two proofs"
     elif place is None:
         why = _without_right(one, start)
     elif right.signer == who:
@@ -254,7 +271,9 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
     if revived and epoch.node != who:
         return f"the operator's signed order is for node {epoch.node}, not for node {who}"
     continues = one.parent == epoch
-    own = one.parent.node == who and one.parent.counter > epoch.counter
+    own = (one.parent.node, one.parent.seq) == (who, one.seq) and (
+        one.parent.counter > epoch.counter
+    )
     fine = {
         LinkKind.FIRST: False,
         LinkKind.REGENERATED: guards and one.seq == seq and continues,
@@ -272,28 +291,71 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
     )
 
 
-def first_impossible(one: Opening) -> int:
-    """Return the first hand-off of the parent that is never released if the link is honest."""
-    return one.seq + (one.kind == LinkKind.GUARDIAN_REPLACED)
+def denies(one: Opening, epoch: Epoch, seq: int) -> bool:
+    """Return whether a link says that a hand-off of an earlier epoch was never released.
 
-
-def contradicts(one: Opening, release: Certificate) -> bool:
-    """Return whether a link denies a release: the token went on from where the link branches.
+    Whoever opens an epoch says so of the parent, from where it branches on. Whoever opens an epoch
+    in place of another one of its own says so of all that it has opened with this right, and of
+    where the right was given. So does whoever acts on an order of the operator, but only of what it
+    has opened on that order: nobody knows where the copy came from.
 
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
-    >>> one = Opening(LinkKind.REGENERATED, Epoch(1, 7, 4), e, 7, 9, b"", 5, b"")
+    >>> again = Opening(LinkKind.GUARDIAN_REPLACED, Epoch(9, 7, 4), Epoch(8, 7, 4), e, 7, 7, 9, b"",
+    ...                 5, b"")
+    >>> denies(again, e, 8), denies(again, Epoch(2, 7, 4), 8), denies(again, e, 7)
+    (True, True, False)
+    """
+    opened = (epoch.node, epoch.seq) == (one.epoch.node, one.seq) and (
+        one.right_epoch <= epoch < one.epoch
+    )
+    if one.kind == LinkKind.REVIVED:
+        return opened and seq >= one.seq
+    if one.parent == FIRST:  # the start node begins again, although its token has left it
+        return opened
+    replaced = one.kind == LinkKind.GUARDIAN_REPLACED  # it may not know of the last release yet
+    branched = epoch in (one.parent, one.right_epoch) or (replaced and opened)
+    return branched and seq >= one.seq + replaced
+
+
+def contradicts(one: Opening, release: Certificate) -> bool:
+    """Return whether a link denies a release: the token went on from where the link branches, or
+    went to another node than the one that says to have received it.
+
+    Examples
+    --------
+    >>> e = Epoch(0, 0, 3)
+    >>> one = Opening(LinkKind.REGENERATED, Epoch(1, 7, 4), e, e, 7, 7, 9, b"", 5, b"")
     >>> released = Certificate(4, e, 7, 6, 3, b"", b"")
     >>> contradicts(one, released), contradicts(one, released._replace(seq=6))
     (True, False)
+    >>> gone = one._replace(kind=LinkKind.GIVER_GONE, seq=8)
+    >>> contradicts(gone, released), contradicts(gone, released._replace(to=4))
+    (True, False)
     """
-    if one.kind == LinkKind.REVIVED or release.guardian == OPERATOR:
+    if release.guardian == OPERATOR:
         return False
-    if one.parent == FIRST:  # the start node begins again, although its token has left it
-        again = release.epoch.node == one.epoch.node and release.epoch.seq == 0
-        return again and release.epoch < one.epoch
-    return release.epoch == one.parent and release.seq >= first_impossible(one)
+    if denies(one, release.epoch, release.seq):
+        return True
+    received = one.kind in (LinkKind.GUARDIAN_REPLACED, LinkKind.GIVER_GONE)
+    before = release.seq == one.seq - 1
+    came_back = release.epoch == one.right_epoch and one.right_seq == release.seq
+    if received and before and (release.epoch == one.parent or came_back):
+        return release.to != one.epoch.node
+    return False
+
+
+def places_shown(one: Opening) -> list[tuple[Epoch, int]]:
+    """Return how many hand-offs earlier epochs had at least, as a link shows: nothing, if the
+    operator has revived the walk, since nobody knows where the copy came from.
+
+    A parent that the signer has opened itself is left out: no other node has signed it.
+    """
+    if one.kind == LinkKind.REVIVED:
+        return []
+    known = {one.right_epoch} if one.parent.node == one.epoch.node else {one.parent}
+    return [(epoch, one.seq) for epoch in known - {FIRST}]
 
 
 def overrides(known: Opening, link: EpochLink) -> bool:
@@ -302,16 +364,13 @@ def overrides(known: Opening, link: EpochLink) -> bool:
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
-    >>> one = Opening(LinkKind.REGENERATED, Epoch(2, 7, 4), e, 7, 9, b"", 5, b"")
-    >>> later = Opening(LinkKind.REGENERATED, Epoch(1, 9, 6), e, 9, 12, b"", 5, b"")
+    >>> one = Opening(LinkKind.REGENERATED, Epoch(2, 7, 4), e, e, 7, 7, 9, b"", 5, b"")
+    >>> later = Opening(LinkKind.REGENERATED, Epoch(1, 9, 6), e, e, 9, 9, 12, b"", 5, b"")
     >>> right = Right(Certificate(3, e, 6, 8, 4, b"", b""))
     >>> overrides(later, EpochLink(one, right)), overrides(one, EpochLink(later, right))
     (True, False)
     """
     one = link.opening
-    if one.kind == LinkKind.REVIVED:
-        return False
-    if link.right == NO_RIGHT and known.seq > 0:
+    if one.kind != LinkKind.REVIVED and link.right == NO_RIGHT and known.seq > 0:
         return True
-    same = known.parent == one.parent and known.kind != LinkKind.REVIVED
-    return same and known.seq - 1 >= first_impossible(one)
+    return any(denies(one, epoch, seq - 1) for epoch, seq in places_shown(known))

@@ -50,7 +50,7 @@ from levywalk.fleet.storage.limits import Limits
 # 1 had no links of epochs and no starts of nodes, 2 no questions and no revocations, 3 no sizes,
 # 4 no token in Release, 5 no decision in it, no withdrawals and no given token in Guard, 6 no ends
 # in lies
-FORMAT = 7
+FORMAT = 8
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -388,7 +388,7 @@ class Reader:
     >>> from levywalk.fleet.protocol.messages import Alive
     >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
-    Hello(format=7, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    Hello(format=8, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])

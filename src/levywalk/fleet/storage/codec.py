@@ -87,9 +87,11 @@ from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.memory_field import MemoryField
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
-FORMAT = 4  # 2 had no size of the fleet in tokens, 3 no withdrawals in what is guarded
+# 2 had no size of the fleet in tokens, 3 no withdrawals in what is guarded, 4 links that do not say
+# where their right was given
+FORMAT = 5
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
-_OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED, FALSE_END)
+_OVERTAKEN = ("guarded", "final", REVIVED, FALSE_END, *_STATUSES)  # a new status is the last here
 
 
 def _all_inline(tensor: Tensor) -> bytes | None:
@@ -239,7 +241,9 @@ _DIGEST, _SIGNATURE = BytesField(32), BytesField(512)
 _MODEL = ArrayField("model")
 _SEALED = RememberedField(RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE))
 _OPENING = RecordField(
-    Opening, ChoiceField(KINDS), _EPOCH, _EPOCH, COUNT, COUNT, _DIGEST, INT, _SIGNATURE
+    Opening,
+    *(ChoiceField(KINDS), _EPOCH, _EPOCH, _EPOCH, COUNT, COUNT, COUNT),
+    *(_DIGEST, INT, _SIGNATURE),
 )
 _RIGHT = RecordField(
     Right,
@@ -382,7 +386,7 @@ def encode(
     Examples
     --------
     >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
-    '0401000000000000000000000000000000000300000000000000070000000000000000'
+    '0501000000000000000000000000000000000300000000000000070000000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:
