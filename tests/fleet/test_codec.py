@@ -88,6 +88,7 @@ openings = st.builds(
     epochs,
     epochs,
     counts,
+    st.booleans(),
     counts,
     counts,
     digests,
@@ -308,6 +309,7 @@ def test_the_format_is_what_it_was() -> None:
         FIRST,
         Epoch(0, 1, 7),
         8,
+        True,
         4,
         5,
         b"digest",
@@ -362,7 +364,7 @@ def test_the_format_is_what_it_was() -> None:
     assert hashlib.sha256(encode(went)).hexdigest()[:16] == "f33d06df711849c0"
     assert hashlib.sha256(b"".join(map(encode, private))).hexdigest()[:16] == "73191db3cca6aa6a"
     assert {type(value) for value in values} | later == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "69c6989d4619a984"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "88f8ef66db64ee41"
     assert hashlib.sha256(b"".join(map(encode, remembered))).hexdigest()[:16] == "4c1da6e5829ab4ee"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "4d3d6ae7ab5c45f5"
     revoked = Revocations((Revocation(1, FIRST, b"signature"), Revocation(2, FIRST, b"s")))

@@ -740,7 +740,7 @@ def test_how_an_epoch_was_opened_is_known_when_its_openers_disk_is_lost() -> Non
     token = Token.first(np.zeros(2))._replace(epoch=b, step=118)
 
     def views(kind: LinkKind | None) -> list[NodeView]:
-        opening = None if kind is None else Opening(kind, b, a, a, 40, 40, 118, b"", 0, b"")
+        opening = None if kind is None else Opening(kind, b, a, a, 40, True, 40, 118, b"", 0, b"")
         link = None if opening is None else EpochLink(opening, NO_RIGHT)
         known = describe(Disk(Known(b, 118, link), Own(2, 0, leaving=False), {}))
         lines = {0: (Began(a, FIRST, 0),), 2: ()}

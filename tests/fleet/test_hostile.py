@@ -1369,7 +1369,7 @@ class Chance:
     def opening(self) -> Opening:
         kind, digest = self.draw.choice(KINDS), self.draw.randbytes(32)
         epochs = (self.epoch(), self.epoch(), self.epoch())
-        places = (*epochs, self.small(), self.small(), self.small())
+        places = (*epochs, self.small(), self.draw.random() < 0.5, self.small(), self.small())
         return Opening(kind, *places, digest, self.small(), bytes(64))
 
     def right(self) -> Right:

@@ -66,6 +66,9 @@ HONEST: dict[str, EpochLink] = {
     "guardian replaced, once more": HANDS.link(
         LinkKind.GUARDIAN_REPLACED, token(Epoch(2, 7, B), 7, 11), C, OWN, Right(TO_B)
     ),
+    "guardian replaced, after it was regenerated": HANDS.link(
+        LinkKind.GUARDIAN_REPLACED, token(Epoch(2, 7, A), 7, 11), D, Epoch(1, 7, A), Right(TO_B)
+    ),
     "guardian replaced, back again": HANDS.link(
         LinkKind.GUARDIAN_REPLACED, token(Epoch(1, 8, A), 8, 9), D, BORN, Right(TO_B)
     ),
@@ -107,7 +110,13 @@ def test_a_field_that_is_changed_afterwards_is_refused(name: str) -> None:
     changes += [{"epoch": one.epoch._replace(node=STRANGER)}, {"epoch": one.epoch._replace(seq=99)}]
     changes += [{"parent": one.epoch}, {"parent": Epoch(0, 0, 5)}, {"seq": one.seq + 1}]
     changes += [{"step": one.step + 1}, {"digest": b"x" * 32}, {"guardian": STRANGER}]
-    changes += [{"guardian": one.epoch.node}, {"signature": bytes(64)}, {"signature": b""}]
+    changes += [{"right_epoch": Epoch(0, 0, 5)}, {"right_seq": 99}]
+    changes += [
+        {"as_guardian": not one.as_guardian},
+        {"guardian": one.epoch.node},
+        {"signature": bytes(64)},
+        {"signature": b""},
+    ]
     for change in changes:
         if change == {"parent": one.parent}:
             continue
@@ -138,6 +147,26 @@ def forged(kind: LinkKind, who: int, seq: int, right: Right, counter: int = 1) -
     return HANDS.link(kind, made, D if who != D else A, BORN, right)
 
 
+@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize(
+    "change", [{"right_epoch": Epoch(0, 0, 5)}, {"right_seq": 99}, {"as_guardian": None}]
+)
+def test_a_link_says_the_truth_about_its_right(name: str, change: dict[str, Any]) -> None:
+    """Otherwise it could be compared with another place than that of its right."""
+    link = HONEST[name]
+    if "as_guardian" in change:
+        change = {"as_guardian": not link.opening.as_guardian}
+    false = HANDS.signed(link._replace(opening=link.opening._replace(**change)))
+    assert "something else about the right" in (refused(false) or "")
+
+
+def test_an_epoch_of_its_own_begins_at_the_same_hand_off() -> None:
+    made = token(Epoch(4, 7, B), 7, 9)
+    for seq in (6, 8):
+        link = HANDS.link(LinkKind.GUARDIAN_REPLACED, made, D, Epoch(3, seq, B), Right(TO_B))
+        assert refused(link) is not None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nobody_opens_an_epoch_alone(kind: LinkKind) -> None:
     """A stranger signs everything itself; A, a guardian, has its own signature for a right."""
@@ -160,6 +189,7 @@ def test_nobody_opens_an_epoch_alone(kind: LinkKind) -> None:
         (A, LinkKind.GIVER_GONE, 7),
         (B, LinkKind.GUARDIAN_REPLACED, 8),
         (B, LinkKind.GUARDIAN_REPLACED, 6),
+        (A, LinkKind.GUARDIAN_REPLACED, 7),  # that would be "regenerated"
         (D, LinkKind.REGENERATED, 7),  # it signed the release, so it is not the guardian now
         (B, LinkKind.REVIVED, 7),
         (B, LinkKind.FIRST, 7),
@@ -242,3 +272,31 @@ def test_a_later_branch_overrides_an_earlier_one_and_the_operator_overrides_all(
 
 def test_the_first_epoch_has_no_link() -> None:
     assert Known(FIRST, 0).link is None
+
+
+def test_an_epoch_of_its_own_denies_the_same_as_the_first_one_with_this_right() -> None:
+    holder = HONEST["guardian replaced, once more"].opening  # of OWN, with the right of hand-off 7
+    assert contradicts(holder, HANDS.released(B, BORN, 8, D, C))
+    assert not contradicts(holder, TO_C)  # of which it may not know
+    assert contradicts(holder, HANDS.released(C, OWN, 8, D, A))
+    assert not contradicts(holder, HANDS.released(D, OWN, 7, A, B))
+    assert not contradicts(holder, HANDS.released(C, Epoch(9, 7, B), 8, D, A))  # a later one
+    guardian = HONEST["guardian replaced, after it was regenerated"].opening
+    assert contradicts(guardian, TO_C)  # it had restored what it released
+    assert not contradicts(guardian, HANDS.released(D, Epoch(1, 7, A), 7, C, A))
+
+
+def test_whoever_says_that_the_token_came_to_it_denies_that_it_went_to_another() -> None:
+    for name, to in (("giver gone", C), ("guardian replaced, back again", A)):
+        one = HONEST[name].opening
+        assert contradicts(one, TO_C._replace(to=B))
+        assert not contradicts(one, TO_C._replace(to=to))
+
+
+def test_an_order_of_the_operator_is_used_up() -> None:
+    revived = HONEST["revived"].opening  # in the epoch of the order itself
+    again = revived._replace(epoch=Epoch(9, 7, D))
+    release = HANDS.released(A, revived.epoch, 7, C, D)
+    assert contradicts(again, release)
+    assert not contradicts(revived, release)
+    assert not contradicts(again, HANDS.released(A, BORN, 20, C, D))  # of an earlier epoch

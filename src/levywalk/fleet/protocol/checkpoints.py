@@ -35,7 +35,7 @@ class Checkpoints(NamedTuple):
     >>> from levywalk.fleet.protocol.links import LinkKind
     >>> e = Epoch(0, 0, 3)
     >>> known = Checkpoints().reached([Checkpoint(e, 9), Checkpoint(e, 4)])
-    >>> old = Opening(LinkKind.REGENERATED, Epoch(7, 8, 4), e, e, 8, 8, 30, b"", 5, b"")
+    >>> old = Opening(LinkKind.REGENERATED, Epoch(7, 8, 4), e, e, 8, True, 8, 30, b"", 5, b"")
     >>> known.deny(old), known.deny(old._replace(seq=9))
     (True, False)
     """

@@ -93,7 +93,7 @@ class Lie(NamedTuple):
         --------
         >>> from levywalk.fleet.protocol.links import LinkKind
         >>> first, false = Epoch(0, 0, 1), Epoch(1, 7, 3)
-        >>> link = Opening(LinkKind.REGENERATED, false, first, first, 7, 7, 9, b"", 4, b"")
+        >>> link = Opening(LinkKind.REGENERATED, false, first, first, 7, True, 7, 9, b"", 4, b"")
         >>> lie = Lie(link, Certificate(3, first, 7, 5, 2, b"", b""))
         >>> lie.covers(3, Epoch(2, 8, 3)), lie.covers(4, Epoch(2, 8, 4))
         (True, False)

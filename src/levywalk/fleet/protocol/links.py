@@ -45,7 +45,7 @@ from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 AHEAD = 10_000  # how many epochs one right can open: one per guardian that did not answer
-_OPENING = struct.Struct("<14q")
+_OPENING = struct.Struct("<15q")
 
 
 class LinkKind(StrEnum):
@@ -69,6 +69,7 @@ class Opening(NamedTuple):
     parent: Epoch
     right_epoch: Epoch  # where its signer's right was given, as `Right.place` says: the epoch
     right_seq: int  # and the hand-off; `FIRST` and 0 without a right
+    as_guardian: bool  # whether the right made it the guardian, and not the holder
     seq: int
     step: int
     digest: bytes  # hash of the token with which the epoch begins
@@ -81,14 +82,14 @@ class Opening(NamedTuple):
         Examples
         --------
         >>> born = Epoch(0, 0, 3)
-        >>> one = Opening(LinkKind.FIRST, born, FIRST, FIRST, 0, 0, 0, bytes(32), 4, b"")
+        >>> one = Opening(LinkKind.FIRST, born, FIRST, FIRST, 0, False, 0, 0, bytes(32), 4, b"")
         >>> far = one._replace(epoch=Epoch(9**9, 9**9, 3), seq=9**9, step=9**9)
         >>> len(one.statement(b"run")) == len(far.statement(b"run"))
         True
         """
         kind = KINDS.index(LinkKind(self.kind))
         epochs = *self.epoch, *self.parent, *self.right_epoch
-        others = self.right_seq, self.seq, self.step, self.guardian
+        others = self.right_seq, self.as_guardian, self.seq, self.step, self.guardian
         numbers = _OPENING.pack(kind, *epochs, *others)
         return b"link|" + run + b"|" + numbers + self.digest
 
@@ -132,7 +133,6 @@ class Right(NamedTuple):
 
 
 NO_RIGHT = Right()
-NOWHERE = FIRST, 0  # where no right was given
 Reason = tuple[LinkKind, Epoch, Right]  # why a token begins a new epoch: kind, parent, right
 
 
@@ -159,11 +159,16 @@ def unsigned_link(
     kind: LinkKind, token: Token, parent: Epoch, right: Right, guardian: int = -1
 ) -> EpochLink:
     """Return the link with which a token begins its epoch, without a signature yet."""
-    digest, given = token.digest(), right.place or NOWHERE
+    given = _given(right, token.epoch.node)
     opening = Opening(
-        kind, token.epoch, parent, *given, token.seq, token.step, digest, guardian, b""
+        kind, token.epoch, parent, *given, token.seq, token.step, token.digest(), guardian, b""
     )
     return EpochLink(opening, right)
+
+
+def _given(right: Right, who: int) -> tuple[Epoch, int, bool]:
+    """Return what a link says about the right of its signer."""
+    return *(right.place or (FIRST, 0)), right.guardian == who
 
 
 def operators_word(token: Token, node: int, counter: int) -> Certificate:
@@ -204,10 +209,11 @@ def refuses_link(
         return f"a link of epoch {tuple(one.epoch)} at hand-off {one.seq} is impossible"
     if one.guardian < 0 or one.guardian == who:
         return f"node {one.guardian} cannot guard the token that node {who} holds"
-    if (one.right_epoch, one.right_seq) != (place or NOWHERE):
+    if (one.right_epoch, one.right_seq, one.as_guardian) != _given(right, who):
         why: str | None = (
-            f"the right of the link of epoch {tuple(one.epoch)} was not given where the link says: "
-            f"epoch {tuple(one.right_epoch)}, hand-off {one.right_seq}"
+            f"the link of epoch {tuple(one.epoch)} says something else about the right of its node "
+            f"than its proof: epoch {tuple(one.right_epoch)}, hand-off {one.right_seq}, "
+            f"{'guardian' if one.as_guardian else 'holder'}"
         )
     elif right.release is not None and right.link is not None:
         why = "a link must prove its right in one way, and this one has two proofs"
@@ -278,7 +284,11 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
         LinkKind.FIRST: False,
         LinkKind.REGENERATED: guards and one.seq == seq and continues,
         LinkKind.GUARDIAN_REPLACED: (continues or own)
-        and ((holds and one.seq == seq) or (guards and one.seq in (seq, seq + 1))),
+        and (
+            (holds and one.seq == seq)
+            or (guards and one.seq == seq + 1)  # it had released the token to itself
+            or (guards and one.seq == seq and own)  # it had restored the token
+        ),
         LinkKind.GIVER_GONE: continues
         and ((holds and one.seq == seq) or (guards and one.seq == seq + 1)),
         LinkKind.REVIVED: revived and holds and one.seq == seq,
@@ -302,8 +312,8 @@ def denies(one: Opening, epoch: Epoch, seq: int) -> bool:
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
-    >>> again = Opening(LinkKind.GUARDIAN_REPLACED, Epoch(9, 7, 4), Epoch(8, 7, 4), e, 7, 7, 9, b"",
-    ...                 5, b"")
+    >>> mine = Epoch(8, 7, 4), e, 7, False, 7, 9
+    >>> again = Opening(LinkKind.GUARDIAN_REPLACED, Epoch(9, 7, 4), *mine, b"", 5, b"")
     >>> denies(again, e, 8), denies(again, Epoch(2, 7, 4), 8), denies(again, e, 7)
     (True, True, False)
     """
@@ -314,9 +324,12 @@ def denies(one: Opening, epoch: Epoch, seq: int) -> bool:
         return opened and seq >= one.seq
     if one.parent == FIRST:  # the start node begins again, although its token has left it
         return opened
-    replaced = one.kind == LinkKind.GUARDIAN_REPLACED  # it may not know of the last release yet
-    branched = epoch in (one.parent, one.right_epoch) or (replaced and opened)
-    return branched and seq >= one.seq + replaced
+    replaced = one.kind == LinkKind.GUARDIAN_REPLACED
+    if replaced and opened:
+        return seq > one.seq  # a holder may not know of the last release yet
+    restored = one.as_guardian and one.right_seq == one.seq  # and then there was no release
+    holder = replaced and not restored
+    return epoch in (one.parent, one.right_epoch) and seq >= one.seq + holder
 
 
 def contradicts(one: Opening, release: Certificate) -> bool:
@@ -326,7 +339,7 @@ def contradicts(one: Opening, release: Certificate) -> bool:
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
-    >>> one = Opening(LinkKind.REGENERATED, Epoch(1, 7, 4), e, e, 7, 7, 9, b"", 5, b"")
+    >>> one = Opening(LinkKind.REGENERATED, Epoch(1, 7, 4), e, e, 7, True, 7, 9, b"", 5, b"")
     >>> released = Certificate(4, e, 7, 6, 3, b"", b"")
     >>> contradicts(one, released), contradicts(one, released._replace(seq=6))
     (True, False)
@@ -364,8 +377,8 @@ def overrides(known: Opening, link: EpochLink) -> bool:
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
-    >>> one = Opening(LinkKind.REGENERATED, Epoch(2, 7, 4), e, e, 7, 7, 9, b"", 5, b"")
-    >>> later = Opening(LinkKind.REGENERATED, Epoch(1, 9, 6), e, e, 9, 9, 12, b"", 5, b"")
+    >>> one = Opening(LinkKind.REGENERATED, Epoch(2, 7, 4), e, e, 7, True, 7, 9, b"", 5, b"")
+    >>> later = Opening(LinkKind.REGENERATED, Epoch(1, 9, 6), e, e, 9, True, 9, 12, b"", 5, b"")
     >>> right = Right(Certificate(3, e, 6, 8, 4, b"", b""))
     >>> overrides(later, EpochLink(one, right)), overrides(one, EpochLink(later, right))
     (True, False)

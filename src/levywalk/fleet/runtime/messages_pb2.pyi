@@ -167,7 +167,7 @@ class Certificate(_message.Message):
     def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., giver: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Opening(_message.Message):
-    __slots__ = ("kind", "epoch", "parent", "seq", "step", "digest", "guardian", "signature", "right_epoch", "right_seq")
+    __slots__ = ("kind", "epoch", "parent", "seq", "step", "digest", "guardian", "signature", "right_epoch", "right_seq", "as_guardian")
     KIND_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +178,7 @@ class Opening(_message.Message):
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     RIGHT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     RIGHT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    AS_GUARDIAN_FIELD_NUMBER: _ClassVar[int]
     kind: str
     epoch: Epoch
     parent: Epoch
@@ -188,7 +189,8 @@ class Opening(_message.Message):
     signature: bytes
     right_epoch: Epoch
     right_seq: int
-    def __init__(self, kind: _Optional[str] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., parent: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[bytes] = ..., guardian: _Optional[int] = ..., signature: _Optional[bytes] = ..., right_epoch: _Optional[_Union[Epoch, _Mapping]] = ..., right_seq: _Optional[int] = ...) -> None: ...
+    as_guardian: bool
+    def __init__(self, kind: _Optional[str] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., parent: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[bytes] = ..., guardian: _Optional[int] = ..., signature: _Optional[bytes] = ..., right_epoch: _Optional[_Union[Epoch, _Mapping]] = ..., right_seq: _Optional[int] = ..., as_guardian: _Optional[bool] = ...) -> None: ...
 
 class Right(_message.Message):
     __slots__ = ("release", "link")

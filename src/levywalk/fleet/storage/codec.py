@@ -242,7 +242,7 @@ _MODEL = ArrayField("model")
 _SEALED = RememberedField(RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE))
 _OPENING = RecordField(
     Opening,
-    *(ChoiceField(KINDS), _EPOCH, _EPOCH, _EPOCH, COUNT, COUNT, COUNT),
+    *(ChoiceField(KINDS), _EPOCH, _EPOCH, _EPOCH, COUNT, FLAG, COUNT, COUNT),
     *(_DIGEST, INT, _SIGNATURE),
 )
 _RIGHT = RecordField(
