@@ -66,6 +66,20 @@ from levywalk.fleet.storage import codec
 from levywalk.fleet.storage.codec import LINES, SLOTS, decode, decode_line, decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
 
+# Pinned in both formats: on the disk, and on the wire (`test_wire`).
+OPENING = Opening(
+    LinkKind.GIVER_GONE,
+    Epoch(1, 2, 3),
+    parent=FIRST,
+    right_epoch=Epoch(0, 1, 7),
+    right_seq=8,
+    as_guardian=True,
+    seq=4,
+    step=5,
+    digest=b"digest",
+    guardian=6,
+    signature=b"signature",
+)
 DIM, PHASES, MEMORY = 3, 2, 48
 LIMITS = Limits(DIM, PHASES, MEMORY)
 ints = st.integers(-(2**63), 2**63 - 1)
@@ -303,20 +317,7 @@ def test_the_format_is_what_it_was() -> None:
     )
     seal = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
-    opening = Opening(
-        LinkKind.GIVER_GONE,
-        Epoch(1, 2, 3),
-        FIRST,
-        Epoch(0, 1, 7),
-        8,
-        True,
-        4,
-        5,
-        b"digest",
-        6,
-        b"signature",
-    )
-    link = EpochLink(opening, Right(seal))
+    link = EpochLink(OPENING, Right(seal))
     end = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(seal))
     values = [
         *(
@@ -325,11 +326,11 @@ def test_the_format_is_what_it_was() -> None:
             {1: edge, 7: edge},
             Held("moving", token, 1, 2, 3, 4, FIRST),
             Known(FIRST, 1, link),
-            Held("seeking", token, 1, 2, 3, 4, FIRST, Right(None, opening), link),
+            Held("seeking", token, 1, 2, 3, 4, FIRST, Right(None, OPENING), link),
         ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
-        *(Guarded(token, 1, "finished", seal, 7), end, (Lie(opening, seal),)),
-        (Lie(opening, seal, Pardon(1, FIRST, b"signature")),),
+        *(Guarded(token, 1, "finished", seal, 7), end, (Lie(OPENING, seal),)),
+        (Lie(OPENING, seal, Pardon(1, FIRST, b"signature")),),
         *(
             Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
             Archived(token, "final", FIRST, 2),

@@ -18,7 +18,7 @@ from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie, Pardon
 from levywalk.fleet.protocol.fleet_size import FleetSize
-from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
+from levywalk.fleet.protocol.links import EpochLink, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.revocation import Revocation
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
@@ -39,6 +39,7 @@ from levywalk.fleet.storage.limits import Limits
 from tests.fleet.test_codec import (
     LIMITS,
     MEMORY,
+    OPENING,
     bits,
     certificates,
     counts,
@@ -101,19 +102,6 @@ TOKEN = Token(
     15,
 )
 SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
-OPENING = Opening(
-    LinkKind.GIVER_GONE,
-    Epoch(1, 2, 3),
-    FIRST,
-    Epoch(0, 1, 7),
-    8,
-    True,
-    4,
-    5,
-    b"digest",
-    6,
-    b"signature",
-)
 LINK = EpochLink(OPENING, Right(SEAL, OPENING))  # a link carries one right; the wire takes both
 PARDON = Pardon(1, Epoch(1, 2, 3), b"signature")
 END = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(None, OPENING))
