@@ -259,6 +259,8 @@ def test_the_start_node_does_not_begin_again_after_its_token_has_left_it() -> No
     assert contradicts(one.opening, HANDS.released(A, BORN, 0, C, START))
     assert overrides(HONEST["regenerated"].opening, one)
     assert not overrides(FIRST_LINK.opening, one)
+    # nobody knows of a hand-off if its first guardian, which it believed to be silent, goes on
+    assert not overrides(HONEST["regenerated, by the first guardian"].opening, one)
 
 
 def test_a_later_branch_overrides_an_earlier_one_and_the_operator_overrides_all() -> None:

@@ -323,7 +323,7 @@ def denies(one: Opening, epoch: Epoch, seq: int) -> bool:
     if one.kind == LinkKind.REVIVED:
         return opened and seq >= one.seq
     if one.parent == FIRST:  # the start node begins again, although its token has left it
-        return opened
+        return opened and seq >= 0
     replaced = one.kind == LinkKind.GUARDIAN_REPLACED
     if replaced and opened:
         return seq > one.seq  # a holder may not know of the last release yet
