@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.links import (
     contradicts,
     overrides,
     refuses_link,
+    repeats,
 )
 from levywalk.fleet.protocol.records import Known
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -282,7 +283,6 @@ def test_an_epoch_of_its_own_denies_the_same_as_the_first_one_with_this_right() 
     assert not contradicts(holder, TO_C)  # of which it may not know
     assert contradicts(holder, HANDS.released(C, OWN, 8, D, A))
     assert not contradicts(holder, HANDS.released(D, OWN, 7, A, B))
-    assert not contradicts(holder, HANDS.released(C, Epoch(9, 7, B), 8, D, A))  # a later one
     guardian = HONEST["guardian replaced, after it was regenerated"].opening
     assert contradicts(guardian, TO_C)  # it had restored what it released
     assert not contradicts(guardian, HANDS.released(D, Epoch(1, 7, A), 7, C, A))
@@ -295,10 +295,29 @@ def test_whoever_says_that_the_token_came_to_it_denies_that_it_went_to_another()
         assert not contradicts(one, TO_C._replace(to=to))
 
 
+def test_a_right_is_used_once() -> None:
+    """It is no proof of a lie, since a node may have lost its disk in between."""
+    for name, later in (("regenerated", 7), ("giver gone", 8), ("guardian replaced", 8)):
+        one = HONEST[name].opening  # of counter 1
+        again = one._replace(epoch=one.epoch._replace(counter=9))
+        assert repeats(again, one.epoch, later)
+        assert not repeats(again, one.epoch, later - 1)  # which was the same attempt
+        assert not repeats(one, again.epoch, later)  # of a later epoch
+        assert not repeats(again, Epoch(1, one.seq, STRANGER), later)
+        assert not contradicts(again, HANDS.released(D, one.epoch, later, A, one.epoch.node))
+
+
+def test_a_right_is_not_used_after_a_later_one() -> None:
+    one = HONEST["guardian replaced"].opening._replace(epoch=Epoch(9, 7, B))
+    assert repeats(one, Epoch(4, 12, B), 13)
+    assert not repeats(one, Epoch(4, 12, B), 12)
+    assert not repeats(one, Epoch(4, 12, C), 13)
+
+
 def test_an_order_of_the_operator_is_used_up() -> None:
     revived = HONEST["revived"].opening  # in the epoch of the order itself
     again = revived._replace(epoch=Epoch(9, 7, D))
-    release = HANDS.released(A, revived.epoch, 7, C, D)
-    assert contradicts(again, release)
-    assert not contradicts(revived, release)
-    assert not contradicts(again, HANDS.released(A, BORN, 20, C, D))  # of an earlier epoch
+    assert repeats(again, revived.epoch, 7)
+    assert not repeats(revived, revived.epoch, 7)
+    assert not repeats(again, BORN, 20)  # of an earlier epoch
+    assert not contradicts(again, HANDS.released(A, revived.epoch, 7, C, D))

@@ -148,7 +148,9 @@ def test_a_holder_that_believes_an_old_link_is_replaced_by_its_guardian(released
     holder = virtual.whose("holder")
     assert holder is not None
     held = virtual.machines[holder].disk["held"]
-    liar = next(v for v in former if v not in (holder, held.guardian, held.to))
+    known = virtual.machines[holder].disk["known"].link.opening
+    opened = known.epoch.node, known.parent.node  # which would be known to use a right again
+    liar = next(v for v in former if v not in (holder, held.guardian, held.to, *opened))
     link, _ = denial(hands, virtual, liar, former[liar])
     virtual.node(holder).disk.checkpoints = None
     virtual._tell(holder, Got(held.to, Fenced(link)))

@@ -159,6 +159,55 @@ def test_an_order_of_the_operator_is_carried_out_once(later: int) -> None:
     ends_unharmed(virtual, before)
 
 
+@pytest.mark.parametrize("later", mostly_more([0, 2], lambda later: later == 0))
+@pytest.mark.parametrize("right", ["the same", "an older one"])
+def test_whoever_has_restored_the_model_does_not_restore_it_again(right: str, later: int) -> None:
+    """The epoch that it opened went on, and so did others."""
+    virtual, hands = walking(lw.ring(N), STEPS, 1.0)
+    helds: dict[tuple[Epoch, int], Held] = {}
+
+    def watched() -> None:
+        virtual_step()
+        for v, one in enumerate(virtual.machines):
+            held = one.disk["held"]
+            release = None if held is None else held.right.release
+            if release is not None and release.to == v and held.status != "prepared":
+                helds[held.token.epoch, held.token.seq] = held
+
+    virtual_step, virtual.step = virtual.step, watched  # type: ignore[method-assign]
+
+    def restored() -> EpochLink:
+        begin_epochs(virtual, max(counters(virtual)) + 1)
+        link: EpochLink = virtual.machines[0].disk["known"].link
+        return link
+
+    first = restored()
+    while (
+        first.opening.kind != LinkKind.REGENERATED
+        or (first.opening.parent, first.opening.seq - 1) not in helds
+    ):
+        first = restored()
+    one = first.opening
+    liar, older = one.epoch.node, helds[one.parent, one.seq - 1]
+    for _ in range(later):
+        restored()
+    in_use = ("holder", "guardian")
+    stepped(virtual, lambda: all(virtual.whose(role) not in (None, liar) for role in in_use))
+    stepped(virtual, lambda: holder_token(virtual).step > one.step + 10)
+    stepped(virtual, lambda: all(virtual.whose(role) not in (None, liar) for role in in_use))
+    before, counter = lost(virtual), max(counters(virtual)) + 1
+    near = virtual.node(liar).neighbours[0]
+    if right == "the same":
+        false = spoiled(older.token._replace(seq=one.seq), Epoch(counter, one.seq, liar))
+        link = hands.link(LinkKind.REGENERATED, false, near, one.parent, first.right)
+    else:
+        false = spoiled(older.token, Epoch(counter, one.seq - 1, liar))
+        link = hands.link(LinkKind.GUARDIAN_REPLACED, false, near, one.parent, older.right)
+    for u in virtual.node(liar).neighbours:
+        virtual._tell(u, Got(liar, Fenced(link)))
+    ends_unharmed(virtual, before)
+
+
 @pytest.mark.parametrize("ahead", [1, 2])
 @pytest.mark.parametrize(
     "says", ["came back", "came back, and was restored", "was restored, and its guardian replaced"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
-from levywalk.fleet.protocol.checkpoints import NO_CHECKPOINTS, Checkpoint
+from levywalk.fleet.protocol.checkpoints import NO_CHECKPOINTS, Checkpoint, Checkpoints
 from levywalk.fleet.protocol.ending import went_on
 from levywalk.fleet.protocol.events import Pardoned, Silent
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
@@ -107,8 +107,8 @@ class Epochs(Membership):
             for release in self._releases_against(claim)
             if contradicts(claim, release)
         ]
-        earlier = self.disk.checkpoints or NO_CHECKPOINTS
-        behind = [claim for claim in _claims(link) if earlier.deny(claim)]
+        reached = self._how_far()
+        behind = [claim for claim in _claims(link) if reached.deny(claim)]
         if known is not None and overrides(known.opening, link):
             behind.append(one)
         if why is None and (denied or behind):
@@ -275,9 +275,13 @@ class Epochs(Membership):
             self.told = {}
 
     def _releases(self) -> Iterator[Certificate]:
-        """Yield the releases by guardians that are on this node's disk; the end has one, too."""
+        """Yield the releases by guardians that are on this node's disk; the end has one, too, and
+        so has the link of the known epoch.
+        """
         held, guarded, end = self.disk.held, self.disk.guarded, self.disk.end
-        kept: list[object] = [] if held is None else [held.right.release]
+        link = self.disk.known.link
+        kept: list[object] = [] if link is None else [link.right.release]
+        kept += [] if held is None else [held.right.release]
         kept += [] if guarded is None else [guarded.register, guarded.activate]
         kept += [] if end is None else [end.right.release]
         for found in kept:
@@ -300,14 +304,17 @@ class Epochs(Membership):
 
     def _keep_checkpoints(self, link: EpochLink | None = None) -> None:
         """Keep what the releases on this disk and the links show, before they leave the disk."""
+        reached = self._how_far(link)
+        if reached != (self.disk.checkpoints or NO_CHECKPOINTS):
+            self._put("checkpoints", reached)
+
+    def _how_far(self, link: EpochLink | None = None) -> Checkpoints:
+        """Return how far the walk went, by all that is on this disk, and by a link."""
         places = [Checkpoint(one.epoch, one.seq + 1) for one in self._releases()]
         for found in (self.disk.known.link, link):
             for claim in () if found is None else _claims(found):
                 places += [Checkpoint(*place) for place in places_shown(claim)]
-        before = self.disk.checkpoints or NO_CHECKPOINTS
-        after = before.reached(places)
-        if after != before:
-            self._put("checkpoints", after)
+        return (self.disk.checkpoints or NO_CHECKPOINTS).reached(places)
 
     def _overtake(self, link: EpochLink) -> None:
         """Archive the tokens and copies of lower epochs."""

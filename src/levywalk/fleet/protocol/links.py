@@ -29,7 +29,7 @@ attempt to find a guardian takes one number).
 Where the right was given (its epoch and its hand-off) is part of the signed statement, so that it
 is known also where the link is itself the right of a later one. A node may have opened several
 epochs with one right, none of which went on, and strangers have never heard of any but the last: so
-a link is compared not only with what is known of its parent (`denies`).
+a link is compared not only with what is known of its parent (`denies`, `repeats`).
 
 `contradicts` finds links that an honest signer cannot have made, because the walk went on from
 where they branch.
@@ -304,32 +304,49 @@ def _with_right(one: Opening, right: Right, epoch: Epoch, seq: int) -> str | Non
 def denies(one: Opening, epoch: Epoch, seq: int) -> bool:
     """Return whether a link says that a hand-off of an earlier epoch was never released.
 
-    Whoever opens an epoch says so of the parent, from where it branches on. Whoever opens an epoch
-    in place of another one of its own says so of all that it has opened with this right, and of
-    where the right was given. So does whoever acts on an order of the operator, but only of what it
-    has opened on that order: nobody knows where the copy came from.
+    Whoever opens an epoch says so of the parent, from where it branches on, and of the epoch in
+    which its right was given. An order of the operator says nothing: nobody knows where the copy
+    came from.
 
     Examples
     --------
     >>> e = Epoch(0, 0, 3)
     >>> mine = Epoch(8, 7, 4), e, 7, False, 7, 9
     >>> again = Opening(LinkKind.GUARDIAN_REPLACED, Epoch(9, 7, 4), *mine, b"", 5, b"")
-    >>> denies(again, e, 8), denies(again, Epoch(2, 7, 4), 8), denies(again, e, 7)
-    (True, True, False)
+    >>> denies(again, e, 8), denies(again, e, 7)
+    (True, False)
     """
-    opened = (epoch.node, epoch.seq) == (one.epoch.node, one.seq) and (
-        one.right_epoch <= epoch < one.epoch
-    )
     if one.kind == LinkKind.REVIVED:
-        return opened and seq >= one.seq
+        return False
     if one.parent == FIRST:  # the start node begins again, although its token has left it
-        return opened and seq >= 0
+        begun = (epoch.node, epoch.seq) == (one.epoch.node, 0)
+        return begun and epoch < one.epoch and seq >= 0
     replaced = one.kind == LinkKind.GUARDIAN_REPLACED
-    if replaced and opened:
-        return seq > one.seq  # a holder may not know of the last release yet
-    restored = one.as_guardian and one.right_seq == one.seq  # and then there was no release
+    # What restored a token was never released; a holder may not know of the last release yet.
+    restored = one.as_guardian and one.right_seq == one.seq and epoch == one.right_epoch
     holder = replaced and not restored
     return epoch in (one.parent, one.right_epoch) and seq >= one.seq + holder
+
+
+def repeats(one: Opening, epoch: Epoch, seq: int) -> bool:
+    """Return whether a link uses a right again: its signer has opened an earlier epoch with it, or
+    with a later one, and a hand-off of that epoch was released.
+
+    An honest node never does, as long as it has its disk. So such a link is refused, but it is no
+    proof of a lie.
+
+    Examples
+    --------
+    >>> e, opened = Epoch(0, 0, 3), Epoch(2, 7, 4)
+    >>> again = Opening(LinkKind.REGENERATED, Epoch(9, 7, 4), e, e, 7, True, 7, 9, b"", 5, b"")
+    >>> repeats(again, opened, 7), repeats(again, Epoch(2, 7, 6), 7)
+    (True, False)
+    """
+    if epoch.node != one.epoch.node or not one.right_epoch <= epoch < one.epoch:
+        return False
+    if epoch.seq == one.seq:  # a holder may not know of the last release yet
+        return seq >= one.seq + (one.kind == LinkKind.GUARDIAN_REPLACED)
+    return epoch > one.right_epoch and seq > epoch.seq
 
 
 def contradicts(one: Opening, release: Certificate) -> bool:
@@ -386,4 +403,7 @@ def overrides(known: Opening, link: EpochLink) -> bool:
     one = link.opening
     if one.kind != LinkKind.REVIVED and link.right == NO_RIGHT and known.seq > 0:
         return True
-    return any(denies(one, epoch, seq - 1) for epoch, seq in places_shown(known))
+    return any(
+        denies(one, epoch, seq - 1) or repeats(one, epoch, seq - 1)
+        for epoch, seq in places_shown(known)
+    )
