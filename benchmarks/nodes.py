@@ -258,7 +258,9 @@ CASES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nodes", description="How fast real nodes pass the model on."
+    )
     parser.add_argument(
         "cases",
         nargs="*",
@@ -271,6 +273,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.against is not None:
+        if not (given.against / ".venv" / "bin" / "python").exists():
+            parser.error(
+                f"FOLDER must be a checkout with an environment in .venv (run `make demo` there), "
+                f"got {str(given.against)!r}"
+            )
         for name in given.cases or PAIRS:
             if name not in PAIRS:
                 parser.error(f"CASE must be one of {', '.join(PAIRS)}, got {name!r}")

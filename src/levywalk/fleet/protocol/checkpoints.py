@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from levywalk.fleet.protocol.links import Opening, denies, repeats
+from levywalk.fleet.protocol.links import Opening, excludes
 from levywalk.fleet.protocol.token import Epoch
 
 MOST_CHECKPOINTS = 1000  # the oldest epochs are dropped
@@ -53,10 +53,7 @@ class Checkpoints(NamedTuple):
 
     def deny(self, one: Opening) -> bool:
         """Return whether the walk is known to have gone on from where a link branches."""
-        return any(
-            denies(one, place.epoch, place.seq - 1) or repeats(one, place.epoch, place.seq - 1)
-            for place in self.places
-        )
+        return any(excludes(one, place.epoch, place.seq - 1) for place in self.places)
 
 
 NO_CHECKPOINTS = Checkpoints()

@@ -107,7 +107,7 @@ class Epochs(Membership):
             for release in self._releases_against(claim)
             if contradicts(claim, release)
         ]
-        reached = self._how_far()
+        reached = self._all_checkpoints()
         behind = [claim for claim in _claims(link) if reached.deny(claim)]
         if known is not None and overrides(known.opening, link):
             behind.append(one)
@@ -304,12 +304,12 @@ class Epochs(Membership):
 
     def _keep_checkpoints(self, link: EpochLink | None = None) -> None:
         """Keep what the releases on this disk and the links show, before they leave the disk."""
-        reached = self._how_far(link)
+        reached = self._all_checkpoints(link)
         if reached != (self.disk.checkpoints or NO_CHECKPOINTS):
             self._put("checkpoints", reached)
 
-    def _how_far(self, link: EpochLink | None = None) -> Checkpoints:
-        """Return how far the walk went, by all that is on this disk, and by a link."""
+    def _all_checkpoints(self, link: EpochLink | None = None) -> Checkpoints:
+        """Return how far the walk went, by everything on this disk, and by a link."""
         places = [Checkpoint(one.epoch, one.seq + 1) for one in self._releases()]
         for found in (self.disk.known.link, link):
             for claim in () if found is None else _claims(found):

@@ -349,6 +349,11 @@ def repeats(one: Opening, epoch: Epoch, seq: int) -> bool:
     return epoch > one.right_epoch and seq > epoch.seq
 
 
+def excludes(one: Opening, epoch: Epoch, seq: int) -> bool:
+    """Return whether a link is not honest if a hand-off of an earlier epoch was released."""
+    return denies(one, epoch, seq) or repeats(one, epoch, seq)
+
+
 def contradicts(one: Opening, release: Certificate) -> bool:
     """Return whether a link denies a release: the token went on from where the link branches, or
     went to another node than the one that says to have received it.
@@ -403,7 +408,4 @@ def overrides(known: Opening, link: EpochLink) -> bool:
     one = link.opening
     if one.kind != LinkKind.REVIVED and link.right == NO_RIGHT and known.seq > 0:
         return True
-    return any(
-        denies(one, epoch, seq - 1) or repeats(one, epoch, seq - 1)
-        for epoch, seq in places_shown(known)
-    )
+    return any(excludes(one, epoch, seq - 1) for epoch, seq in places_shown(known))
